@@ -1,56 +1,78 @@
-"""Every example runs with few steps; slow: as a user starts it."""
+"""Every example runs with few steps, also as a user starts it (slow), and is listed in README."""
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.test_commands import rlpyt_command
 from tests.programs import run_script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ARGUMENTS = {
-    "example_1.py": ["--steps", "2048"],
-    "example_2.py": ["--steps", "2048"],
-    "example_3.py": ["--steps", "4096"],
-    "example_4.py": ["--steps", "2048"],
-    "example_5.py": ["--steps", "1280"],
-    "example_6.py": ["--steps", "4096"],
-    "example_7.py": ["--steps", "1024", "--recurrent"],
-    "example_8.py": ["--sampler", "alternating", "--steps", "2048"],
-    "example_9.py": ["--steps", "4096", "--normalize", "--n-workers", "2"],
-    "example_10.py": ["--steps", "1024", "--kind", "qrdqn", "--noisy"],
-    "example_11.py": ["--steps", "1000", "--n-critics", "3"],
-    "example_async.py": ["--steps", "4000", "--kind", "vtrace"],
-    "example_curriculum.py": ["--steps", "4096"],
-    "example_es.py": ["--strategy", "cem", "--steps", "32000"],
-    "example_ray.py": ["--steps", "4096"],
-    "example_sync.py": ["--steps", "4096", "--ranks", "2"],
+    "async_training.py": "--steps 4000 --kind vtrace",
+    "atari.py": "--steps 1024 --recurrent",
+    "callbacks.py": "--steps 20480 --target-return 60",
+    "compare_samplers.py": "--steps 2048 --sampler alternating",
+    "continuous_control.py": "--steps 1000 --n-critics 3",
+    "curriculum.py": "--steps 4096",
+    "custom_algorithm.py": "--steps 4096",
+    "custom_environment.py": "--steps 2048",
+    "dict_observations.py": "--steps 2048",
+    "dqn_family.py": "--steps 1024 --kind qrdqn --noisy",
+    "evolution.py": "--steps 32000 --strategy cem",
+    "export_policy.py": "--steps 2048",
+    "logging_wandb_tensorboard.py": "--steps 2048",
+    "multi_gpu.py": "--steps 4096 --ranks 2",
+    "ppo_cartpole.py": "--steps 2048",
+    "ray_cluster.py": "--steps 4096",
+    "recurrent_memory.py": "--steps 1280",
+    "resume.py": "--steps 4096",
+    "vector_environments.py": "--steps 4096 --normalize --n-workers 2",
 }
+OUTPUT = {  # text that the example prints besides its table
+    "callbacks.py": "new best return",
+    "curriculum.py": "Next levels: [",
+    "custom_algorithm.py": "over 20 episodes",
+    "dict_observations.py": "over 100 episodes",
+    "evolution.py": "best return",
+    "export_policy.py": "same actions as the agent: True",
+    "logging_wandb_tensorboard.py": "",
+    "ppo_cartpole.py": "over 20 episodes",
+    "resume.py": "equal bit for bit: True",
+}
+SLOW = {"atari.py", "ray_cluster.py"}  # a recurrent network on images; a cluster
 
 
-def test_every_example_is_listed():
-    assert sorted(p.name for p in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
+def test_every_example_is_tested():
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ARGUMENTS)
+
+
+def test_the_table_names_every_example():
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[([\w./]+)\]\(([\w./]+)\)", page, re.MULTILINE)
+    files = [path for path in EXAMPLES.rglob("*") if path.suffix in (".py", ".yaml", ".ipynb")]
+    names = {str(path.relative_to(EXAMPLES)) for path in files} - {"sweeps/train.py"}
+    assert {link for _, link in rows} == names and all(name == link for name, link in rows)
 
 
 def arguments_of(name, tmp_path):
-    own = ARGUMENTS[name]
-    return own if name == "example_6.py" else [*own, "--log-dir", str(tmp_path / "log")]
+    takes_log_dir = "log_dir" in (EXAMPLES / name).read_text(encoding="utf-8")
+    directory = "--log-dir" if takes_log_dir else "--run-dir"
+    return [*ARGUMENTS[name].split(), directory, str(tmp_path / "log")]
 
 
 def check(name, done, tmp_path):
-    assert done.returncode == 0, done.stderr
-    if name == "example_6.py":
-        assert "equal bit for bit: True" in done.stdout
-        return
-    (progress,) = tmp_path.rglob("progress.csv")
-    with open(progress) as file:
-        rows = list(csv.DictReader(file))
-    assert float(rows[-1]["Diagnostics/CumSteps"]) > 0
-
-
-SLOW = {"example_7.py", "example_ray.py"}  # a recurrent network on Atari; a cluster
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert OUTPUT.get(name, "") in done.stdout
+    for progress in (found := [*tmp_path.rglob("progress.csv")]):
+        with open(progress) as file:
+            rows = list(csv.DictReader(file))
+        assert float(rows[-1]["Diagnostics/CumSteps"]) > 0
+    assert len(found) == (2 if name == "resume.py" else 1)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +87,35 @@ def test_example_runs(name, tmp_path):
     check(name, done, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        "custom_algorithm:Reinforce CartPole-v1 --agent rlpyt:CategoricalMlpAgent",
+        "ppo custom_environment:Corridor",
+        "ppo dict_observations:Questions --agent.hidden-sizes 64",
+    ],
+)
+def test_classes_of_examples_train_on_the_command_line(names, tmp_path, monkeypatch):
+    monkeypatch.chdir(EXAMPLES)
+    flags = "--steps 256 --sampler.kind serial --sampler.batch-T 16 --no-video --eval-episodes 1"
+    run_dir = str(tmp_path / "run")
+    assert rlpyt_command("train", *names.split(), *flags.split(), "--run-dir", run_dir) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
-def test_example_runs_in_an_interpreter_of_its_own(name, tmp_path):
+def test_example_runs_in_a_new_interpreter(name, tmp_path):
     command = [sys.executable, EXAMPLES / name, *arguments_of(name, tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     check(name, done, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=300, resources=resources).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert any("over 20 episodes" in output.get("text", "") for output in outputs)

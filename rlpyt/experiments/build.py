@@ -86,7 +86,7 @@ class EnvRecipe:
         if getattr(self.EnvCls, "batched", False):
             raise ValueError(
                 f"{self.EnvCls.__name__} makes batches of environments. Train with it in a script "
-                "(examples/example_9.py), or give the single environment here."
+                "(examples/vector_environments.py), or give the single environment here."
             )
         kwargs = {**self.eval_kwargs, **(self.render_kwargs if render else {})}
         return build_env(self.EnvCls, kwargs)

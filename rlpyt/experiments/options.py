@@ -169,7 +169,7 @@ def _without_config(run_dir: Path) -> str:
             "resume it in the script with MinibatchRl(..., "
             f"resume_from={str(run_dir / 'checkpoint')!r})"
         )
-    remedy = f" In Python: {'; '.join(remedies)} (see examples/example_6.py)." if remedies else ""
+    remedy = f" In Python: {'; '.join(remedies)} (see examples/resume.py)." if remedies else ""
     return (
         f"{str(run_dir)!r} contains the run of a script: it has no {CONFIG}, which is needed to "
         f"rebuild the agent.{remedy}"

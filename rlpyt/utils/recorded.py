@@ -109,12 +109,12 @@ def importable_name(part: Any) -> str | None:
 
 
 def main_name() -> str:
-    """Return the name by which the main script can be imported; "__main__" without a file."""
+    """Return the name by which the main script can be imported; "__main__" if it cannot be."""
     main = sys.modules["__main__"]
     if getattr(main, "__spec__", None) is not None:  # python -m package.module
         return main.__spec__.name  # type: ignore[union-attr]
-    file = getattr(main, "__file__", None)
-    return Path(file).stem if file else "__main__"
+    path = Path(getattr(main, "__file__", None) or "")
+    return path.stem if path.suffix == ".py" else "__main__"  # the command "rlpyt" has no suffix
 
 
 def _short(value: Any) -> str:

@@ -12,7 +12,7 @@ from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.experiments.api import options_of
-from rlpyt.experiments.registry import base_algorithm, name_of
+from rlpyt.experiments.registry import base_algorithm, import_named, name_of
 from rlpyt.experiments.settings import default_options, plain_fields
 from rlpyt.models.mlp import MlpModel
 from rlpyt.utils.checks import setting
@@ -118,6 +118,13 @@ def test_classes_are_named_on_the_command_line(tmp_path, monkeypatch):
     assert rlpyt_command(*command, *agent, "--algo.n-updates", "2", "--run-dir", "b") == 0
     assert rlpyt.load("b").options.algo == {"discount": 0.9, "n_updates": 2}
     assert rlpyt_command(*command, "--run-dir", "c") == 2
+
+
+def test_the_command_finds_names_of_the_package(monkeypatch):
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", None)
+    monkeypatch.setattr(main, "__file__", "/usr/bin/rlpyt", raising=False)
+    assert import_named("rlpyt:PPO", "algorithm") is PPO
 
 
 def test_a_subclass_has_the_preset_except_for_what_it_declares():

@@ -101,7 +101,7 @@ def test_the_documentation_lists_every_key_with_its_default():
     assert {name: default.strip().strip("`") for name, default in rows} == known
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "sweep_files").glob("*.yaml")))
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "sweeps").glob("*.yaml")))
 def test_documented_searches_can_be_started(path, capsys):
     assert main([str(path), "--dry-run", "--slots", SLOTS]) == 0
     assert path.stem.replace("_", " ") in capsys.readouterr().out or path.stem == "learning_rates"

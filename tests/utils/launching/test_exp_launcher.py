@@ -17,7 +17,7 @@ from rlpyt.utils.launching.variant import VariantLevel, load_variant, make_varia
 from rlpyt.utils.logging import context
 from rlpyt.utils.processes import available_cpus
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "sweep"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "sweeps"
 TELL = """
 import json, os, sys
 code, log_dir, run_ID, *args = sys.argv[1:]
@@ -163,7 +163,15 @@ def test_a_run_of_the_example_learns_what_its_variant_says(tmp_path):
 
 @pytest.mark.slow
 def test_the_example_sweep_runs_all_its_runs(tmp_path):
-    command = [sys.executable, "-m", "rlpyt.cli.main", "sweep", str(EXAMPLE / "launch.py"), "4096"]
+    command = [
+        sys.executable,
+        "-m",
+        "rlpyt.cli.main",
+        "sweep",
+        str(EXAMPLE / "launch.py"),
+        "--steps",
+        "4096",
+    ]
     before = set(Path(context.LOG_DIR).glob("local/*/*/ppo_sweep"))
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

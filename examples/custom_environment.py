@@ -1,30 +1,25 @@
-"""Define a custom environment and custom trajectory statistics.
+"""Train in a custom environment, with custom trajectory statistics.
 
-``Corridor`` implements ``rlpyt.envs.base.Env``: two spaces, ``reset`` and ``step``, with a named
-tuple for ``env_info``. ``CorridorInfo`` extends ``TrajInfo``; its public entries become columns of
-progress.csv, such as TurnsAverage, which falls as the agent learns to walk straight. Both are
-defined in this script and sent to the workers.
+``Corridor`` implements ``rlpyt.Env``: two spaces, ``reset`` and ``step``, with a named tuple as
+``env_info``. A ``gymnasium.Env`` can be used in the same way. Public attributes of ``CorridorInfo``
+become columns of progress.csv: watch TurnsAverage, which falls as the agent learns to walk straight
+to the exit, and ReturnAverage, which rises to 9.1.
 
-    python examples/example_4.py
-
-Next: example_5.py, a custom model.
+    python examples/custom_environment.py
+    cd examples; rlpyt check custom_environment:Corridor          # test the environment
+    cd examples; rlpyt train ppo custom_environment:Corridor
 """
 
-import argparse
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
+import tyro
 
-from rlpyt.agents.pg.vector import CategoricalMlpAgent
-from rlpyt.algos.pg.ppo import PPO
-from rlpyt.envs.base import Env, EnvStep
-from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt import PPO, CategoricalMlpAgent, CpuSampler, Env, EnvStep, MinibatchRl, logger_context
 from rlpyt.samplers.collections import TrajInfo
-from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
-from rlpyt.utils.logging.context import logger_context
 
 Info = namedtuple("Info", ["turned", "timeout"])
 
@@ -50,8 +45,7 @@ class Corridor(Env):
         at_exit = self.position >= self.length
         timeout = self.t >= self.limit and not at_exit
         reward = 10.0 if at_exit else -0.1
-        info = Info(bool(turned), timeout)
-        return EnvStep(self._observe(), reward, at_exit or timeout, info)
+        return EnvStep(self._observe(), reward, at_exit or timeout, Info(bool(turned), timeout))
 
     def _observe(self) -> np.ndarray:
         return np.array([self.position / self.length], np.float32)
@@ -72,35 +66,26 @@ class CorridorInfo(TrajInfo):
         self.Turns += int(env_info.turned)
 
 
-def build_and_train(n_steps: int, run_ID: int, log_dir: str) -> None:
-    """Build all parts and train."""
-    sampler = CpuSampler(
-        EnvCls=Corridor,
-        env_kwargs=dict(length=10),
-        batch_T=64,
-        batch_B=8,
-        TrajInfoCls=CorridorInfo,
-    )
-    algo = PPO(gae_lambda=0.95, ratio_clip=0.2, entropy_loss_coeff=0.0, normalize_advantage=True)
+def main(steps: int = 40_000, run_id: int = 0, log_dir: str = "custom_environment") -> None:
+    """Train PPO in the corridor.
+
+    Args:
+        steps: environment steps.
+        run_id: number of the run, part of its path.
+        log_dir: directory of the runs; a relative path is below data/local/DATE/TIME.
+    """
     runner = MinibatchRl(
-        algo=algo,
+        algo=PPO(gae_lambda=0.95, ratio_clip=0.2, entropy_loss_coeff=0.0, normalize_advantage=True),
         agent=CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[32])),
-        sampler=sampler,
-        n_steps=n_steps,
+        sampler=CpuSampler(Corridor, dict(length=10), 64, 8, TrajInfoCls=CorridorInfo),
+        n_steps=steps,
         seed=0,
         affinity=dict(n_workers=2, master_torch_threads=1),
         log_interval_steps=5_120,
     )
-    with logger_context(log_dir, run_ID, "corridor_ppo"):
+    with logger_context(log_dir, run_id, "corridor_ppo", snapshot_mode="last"):
         runner.train()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=40_000, help="environment steps")
-    parser.add_argument("--run-id", type=int, default=0, help="number of the run, part of its path")
-    parser.add_argument(
-        "--log-dir", default="example_4", help="directory; relative paths are below data/"
-    )
-    args = parser.parse_args()
-    build_and_train(args.steps, args.run_id, args.log_dir)
+    tyro.cli(main)
