@@ -262,9 +262,9 @@ def test_an_overflowing_gradient_norm_is_named():
 
 
 def test_members_without_parameters_have_norm_0():
-    from rlpyt.algos.optim import Network
+    from rlpyt.algos.optim import ParameterGroup
 
-    assert Network("q", [], 2).norms().tolist() == [0, 0]
+    assert ParameterGroup("q", [], 2).norms().tolist() == [0, 0]
 
 
 def test_gradient_step_clips_and_steps():
