@@ -37,6 +37,9 @@ from rlpyt.experiments.run import load as load
 from rlpyt.runners.async_rl import AsyncRl as AsyncRl
 from rlpyt.runners.async_rl import AsyncRlEval as AsyncRlEval
 from rlpyt.runners.hooks import Hook as Hook
+from rlpyt.runners.hooks import KeepBest as KeepBest
+from rlpyt.runners.hooks import StopAtReturn as StopAtReturn
+from rlpyt.runners.hooks import TimeLimit as TimeLimit
 from rlpyt.runners.minibatch_rl import MinibatchRl as MinibatchRl
 from rlpyt.runners.minibatch_rl import MinibatchRlEval as MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl as SyncRl

@@ -2,11 +2,13 @@
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, Self
 
 import torch
 
 from rlpyt.agents.base import BaseAgent
+from rlpyt.algos.diagnostics import Columns, UpdateRecord, read_means
 from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
@@ -32,11 +34,13 @@ class RlAlgorithm(Recorded):
         mid_batch_reset: True if environments are reset within a batch.
         gradient_step: `GradientStep` of the optimizer.
         update_counter: number of updates.
+        recorded: statistics given to ``record`` since the last iteration.
         rank: rank of this process among those that train together.
     """
 
     opt_info_fields: ClassVar[tuple[str, ...]] = ()  # names of the statistics of updates
-    OptInfo: ClassVar[Any] = namedtuple("OptInfo", ())  # named tuple with these fields
+    recorded_fields: ClassVar[tuple[str, ...]] = ()  # those of them that are given to ``record``
+    OptInfo: ClassVar[Any] = namedtuple("OptInfo", ())  # named tuple of the others
     bootstrap_value = False  # True if samplers record ``agent.value``
     final_observation = False  # True if samplers record final observations of truncated episodes
     update_counter = 0
@@ -46,6 +50,7 @@ class RlAlgorithm(Recorded):
     _batch_size = 0  # samples in one training batch; 0 makes the logged replay ratio 0
 
     agent: Any
+    recorded: UpdateRecord
     mid_batch_reset: bool
     gradient_step: Any = None
     optimizer: Any = None  # optimizer of ``gradient_step``, or a custom one
@@ -58,6 +63,12 @@ class RlAlgorithm(Recorded):
     initial_optim_state_dict: dict[str, Any] | None = None
     compile_loss = False
     mixed_precision = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Add the record of statistics, also to subclasses with their own constructor."""
+        self = super().__new__(cls, *args, **kwargs)
+        self.recorded = UpdateRecord()
+        return self
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -142,15 +153,52 @@ class RlAlgorithm(Recorded):
         """Train on new samples or on replayed ones; return a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
 
+    def record(self, **statistics: torch.Tensor) -> None:
+        """Log the means of tensors of this update, by names in ``recorded_fields``.
+
+        This is for statistics that ``loss`` computes but does not return. The means are computed
+        and read from the device once per iteration. NaN entries do not count, except in scalars.
+        """
+        self.recorded.current.update({name: x.detach() for name, x in statistics.items()})
+
     def make_opt_info(self, columns: Iterable[list[float]]) -> Any:
-        """Return a named tuple of lists, one for each of ``opt_info_fields``."""
+        """Return a named tuple of lists, one for each of ``opt_info_fields``.
+
+        Args:
+            columns: lists of the fields that are not in ``recorded_fields``, in order.
+        """
+        others = dict(zip(self.returned_fields, columns, strict=True))
+        recorded = self.read_recorded()
         fields = tuple(self.opt_info_fields)
-        unchanged = fields == self.OptInfo._fields  # False if a subclass has further fields
-        return (self.OptInfo if unchanged else namedtuple("OptInfo", fields))(*columns)
+        return opt_info_class(fields)(*(others.get(k, recorded.get(k, [])) for k in fields))
+
+    def add_recorded(self, opt_info: Any) -> None:
+        """Append recorded statistics to the lists of an ``opt_info``."""
+        for name, values in self.read_recorded().items():
+            if name in opt_info._fields:
+                getattr(opt_info, name).extend(values)
+
+    @property
+    def returned_fields(self) -> list[str]:
+        """Return those of ``opt_info_fields`` whose values are results of ``update``, in order."""
+        return [name for name in self.opt_info_fields if name not in self.recorded_fields]
+
+    def read_recorded(self) -> dict[str, list[float]]:
+        """Return the mean of each recorded statistic in each update, and clear the record."""
+        return read_means(self.summarize(self.recorded.take()))
+
+    def summarize(self, columns: Columns) -> Columns:
+        """Compute further statistics from recorded ones, for all updates of an iteration at once.
+
+        Args:
+            columns: statistics by name, tensors [U, ...] of U updates each.
+        """
+        return columns
 
     def statistics(self) -> dict[str, float]:
-        """Return columns of progress.csv, always with the same names."""
-        return {}
+        """Return columns of progress.csv, always with the same names: the learning rate."""
+        groups = getattr(self.optimizer, "param_groups", None)  # a custom one may have none
+        return {"LearningRate": groups[0]["lr"]} if groups else {}
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method, compiled if ``compile_loss`` is True."""
@@ -217,3 +265,9 @@ class RlAlgorithm(Recorded):
     @batch_size.setter
     def batch_size(self, value: int) -> None:
         self._batch_size = value
+
+
+@cache
+def opt_info_class(fields: tuple[str, ...]) -> Any:
+    """Return a class of named tuples with these fields."""
+    return namedtuple("OptInfo", fields)

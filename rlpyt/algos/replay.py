@@ -470,7 +470,7 @@ class ReplayAlgo(RlAlgorithm):
         progress = itr if sampler_itr is None else sampler_itr
         if samples is not None:
             self.store(samples)
-        opt_info = self.make_opt_info([] for _ in self.opt_info_fields)
+        opt_info = self.make_opt_info([] for _ in self.returned_fields)
         if not self.may_learn(progress, sampler_itr):
             return opt_info
         self.update_itr_hyperparams(progress)
@@ -484,6 +484,7 @@ class ReplayAlgo(RlAlgorithm):
                 if self._fixed_updates is None:
                     self._updates_postponed = n_updates - n_made
                 break  # all rows that could be drawn are void
+        self.add_recorded(opt_info)
         return opt_info
 
     def draw_batch(self) -> Any:
@@ -502,6 +503,7 @@ class ReplayAlgo(RlAlgorithm):
             opt_info: named tuple with a list for each of ``opt_info_fields``.
         """
         statistics, priorities = self.update(self.on_device(batch))
+        self.recorded.end_update()
         if self.prioritized_replay:
             self._prioritize(batch, priorities)
         self.count_update()
@@ -526,11 +528,11 @@ class ReplayAlgo(RlAlgorithm):
 
         Args:
             opt_info: named tuple of lists.
-            statistics: tensor for each of them, or ``None`` to add nothing.
+            statistics: tensor for each of ``returned_fields``, or ``None`` to add nothing.
         """
-        for column, values in zip(opt_info, statistics, strict=True):
+        for name, values in zip(self.returned_fields, statistics, strict=True):
             if values is not None:
-                column.extend(subsample(values))
+                getattr(opt_info, name).extend(subsample(values))
 
     @property
     def updates_per_optimize(self) -> int:

@@ -6,7 +6,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -31,7 +31,8 @@ def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> 
         SystemExit: ``--help`` was given and the help printed (code 0); or a flag is unknown, lacks
             a value or has an invalid one, which is reported on standard error (code 2).
     """
-    return tyro.cli(cls, args=list(argv), registry=_REGISTRY, prog=prog, description=description)
+    argv = _with_values(argv, set(_optional_values(cls)))
+    return tyro.cli(cls, args=argv, registry=_REGISTRY, prog=prog, description=description)
 
 
 def settings_class(cls: type, name: str) -> type:
@@ -56,6 +57,29 @@ def settings_class(cls: type, name: str) -> type:
         value = dataclasses.field(default_factory=partial(copy.copy, default))
         chosen.append((field, Annotated[hint, tyro.conf.arg(**described)], value))
     return dataclasses.make_dataclass(name, chosen, frozen=True)
+
+
+def _optional_values(cls: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the flags of fields that are a switch or something else (``bool | Literal["x"]``)."""
+    for name, annotated in typing.get_type_hints(cls, include_extras=True).items():
+        hint = annotated.__origin__ if hasattr(annotated, "__metadata__") else annotated
+        if dataclasses.is_dataclass(hint):
+            yield from _optional_values(hint, f"{prefix}{name}.")
+        elif is_union(hint) and bool in typing.get_args(hint):
+            yield f"--{prefix}{name}".replace("_", "-")
+
+
+def _with_values(argv: Sequence[str], flags: Collection[str]) -> list[str]:
+    """Write ``--x`` and ``--no-x`` of these flags as ``--x True`` and ``--x False``."""
+    negated = {re.sub(r"(\.|^--)(?=[^.]*$)", r"\1no-", flag): flag for flag in flags}
+    result: list[str] = []
+    for arg, following in zip(argv, [*argv[1:], "--"]):
+        flag = arg.replace("_", "-")
+        if flag in negated:
+            result += [negated[flag], "False"]
+        else:
+            result += [arg, "True"] if flag in flags and following.startswith("--") else [arg]
+    return result
 
 
 def _hyphenated(name: str) -> str:

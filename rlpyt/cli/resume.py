@@ -11,10 +11,10 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments import script_runs
 from rlpyt.experiments.finish import finish, program, showing_how_to_resume
 from rlpyt.experiments.options import read_options
-from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
+from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.resumption import asked_to_resume

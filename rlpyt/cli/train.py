@@ -16,11 +16,11 @@ from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.configs.presets import FAMILIES
 from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.options import RunOptions, Settings, read_options
-from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import default_run_dir
 from rlpyt.experiments.settings import default_options, setting_types
+from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.names import OTHER_NAMES, nearest

@@ -7,12 +7,12 @@ from typing import Any
 
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
-from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.registry import name_of
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load
 from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.rundir import default_run_dir
 from rlpyt.experiments.settings import default_options
+from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils.names import UnknownName
 
 

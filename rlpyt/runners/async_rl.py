@@ -10,8 +10,9 @@ from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
 from rlpyt.processes.group import ChildGroup
 from rlpyt.runners.batch_pipeline import Batch, BatchPipeline
-from rlpyt.runners.hooks import EvalHook, Hook, ProgressBar
+from rlpyt.runners.hooks import EvalHook, Hook
 from rlpyt.runners.optimizers import Optimizers
+from rlpyt.runners.progress import TerminalProgress
 from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
     AsyncOptWorker,
     memory_copier,
@@ -497,7 +498,7 @@ class AsyncRlEval(AsyncRlBase):
 
     def own_hooks(self) -> list[Hook]:
         """Return the hooks that evaluate, log and show progress."""
-        return [ProgressBar(), AsyncEvalHook()]
+        return [TerminalProgress(), AsyncEvalHook()]
 
     def write_evaluation(self, wait: bool = False) -> None:
         """Write the row of an evaluation that has ended, if there is one.
@@ -526,6 +527,15 @@ class AsyncEvalHook(EvalHook):
         super().on_iteration(runner, itr)
         assert isinstance(runner, AsyncRlEval)
         runner.write_evaluation()
+
+    def write(self, runner: MinibatchRlBase, itr: int) -> None:
+        """Evaluate; at the end of a run that a hook stops, wait for the row."""
+        assert isinstance(runner, AsyncRlEval)
+        runner.write_evaluation(wait=True)
+        if not (runner.stopping and runner.state.last_logged_itr == itr):
+            self.evaluate(runner, itr)
+        if runner.stopping:
+            runner.write_evaluation(wait=True)
 
     def evaluate(self, runner: MinibatchRlBase, itr: int) -> None:
         """Wait for the last evaluation to end, then request another one."""

@@ -1,12 +1,21 @@
-"""Hooks of runners (logging, evaluation, checkpoints, progress) and handling of stop signals."""
+"""Hooks of runners (logging, evaluation, checkpoints, stopping) and handling of stop signals."""
 
+import math
 import signal
 import threading
+import time
+import warnings
+from collections import deque
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.prog_bar import ProgBarCounter
+from rlpyt.utils.logging.snapshots import write_snapshot
 from rlpyt.utils.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -49,10 +58,14 @@ class LogHook(Hook):
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Write a row at the end of a logging interval."""
         if runner.logs_after(itr):
-            runner.write_row(itr)
+            self.write(runner, itr)
+
+    def write(self, runner: "MinibatchRlBase", itr: int) -> None:
+        """Write the row of this iteration; also called at the end of a run that a hook stops."""
+        runner.write_row(itr)
 
 
-class EvalHook(Hook):
+class EvalHook(LogHook):
     """Evaluate before training and at every logging interval, and write a row."""
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
@@ -60,10 +73,9 @@ class EvalHook(Hook):
         if runner.start_itr == 0 or runner.state.evaluation_pending:
             self.evaluate(runner, runner.itr)
 
-    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Evaluate at the end of a logging interval."""
-        if runner.logs_after(itr):
-            self.evaluate(runner, itr)
+    def write(self, runner: "MinibatchRlBase", itr: int) -> None:
+        """Evaluate and write the row."""
+        self.evaluate(runner, itr)
 
     def evaluate(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Evaluate and write the row; write neither row nor snapshot if a signal interrupts.
@@ -101,24 +113,105 @@ class CheckpointHook(Hook):
             self._last_steps = runner.cum_steps
 
 
-class ProgressBar(Hook):
-    """Show the progress towards the next row as ``runner.pbar``, unless another hook does."""
+class StopAtReturn(Hook):
+    """Stop training, with a checkpoint, when the mean return is high enough.
+
+    The return is ``ReturnAverage`` of progress.csv: of evaluation episodes in runners that
+    evaluate, otherwise of the latest training episodes. It is checked when a row is written.
+
+    Args:
+        return_: mean return at which to stop.
+        window: number of consecutive rows over which ``ReturnAverage`` is averaged. Rows without
+            an episode do not count. A resumed run starts a new window.
+    """
+
+    def __init__(self, return_: float, window: int = 1) -> None:
+        check_range("return_", return_)
+        self.return_ = return_
+        self._returns: deque[float] = deque(maxlen=whole_number("window", window, 1))
+
+    def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:
+        """Request a stop."""
+        average = row.get("ReturnAverage", math.nan)
+        if not math.isnan(average):
+            self._returns.append(average)
+        complete = len(self._returns) == self._returns.maxlen
+        if complete and sum(self._returns) / len(self._returns) >= self.return_:
+            runner.request_stop()
+
+
+class TimeLimit(Hook):
+    """Stop training, with a checkpoint, after a number of seconds.
+
+    Args:
+        seconds: time since training started in this process; a resumed run starts again at zero.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        check_range("seconds", seconds, 0)
+        self.seconds = seconds
+        self._end = math.inf
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
-        """Show the bar."""
-        if not terminal_is_owned(runner.hooks):
-            runner.pbar = ProgBarCounter(runner.log_interval_itrs)
+        """Start the clock."""
+        self._end = time.monotonic() + self.seconds
 
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Update the bar."""
-        if runner.pbar is not None:
-            runner.pbar.update((itr + 1) % runner.log_interval_itrs)
+        """Request a stop when the time is over."""
+        if time.monotonic() >= self._end:
+            runner.request_stop()
 
-    def on_end(self, runner: "MinibatchRlBase") -> None:
-        """Remove the bar."""
-        if runner.pbar is not None:
-            runner.pbar.stop()
-            runner.pbar = None
+
+class KeepBest(Hook):
+    """Keep the agent with the highest ``ReturnAverage`` of a row as best.pkl in the run directory.
+
+    Use it with a runner that evaluates, such as ``MinibatchRlEval``; with others, the return is
+    that of training episodes, which older parameters collected. In asynchronous runs, the
+    parameters may be newer than those evaluated. Load the agent with::
+
+        agent.load_state_dict(torch.load("best.pkl")["agent_state_dict"])
+
+    The file also holds ``itr``, ``cum_steps`` and ``return_``. A resumed run keeps a better agent
+    of the run before.
+    """
+
+    FILE = "best.pkl"
+
+    def __init__(self) -> None:
+        self.return_ = -math.inf  # of the best agent
+        self._path = Path(self.FILE)
+
+    def on_start(self, runner: "MinibatchRlBase") -> None:
+        """Find the run directory, and the best agent of a resumed run.
+
+        Raises:
+            ValueError: there is no run directory.
+        """
+        run_dir = logger.get_snapshot_dir()
+        if run_dir is None:
+            raise ValueError("KeepBest needs a run directory. Train inside logger_context(...).")
+        self._path = Path(run_dir, self.FILE)
+        if runner.start_itr > 0 and self._path.exists():
+            best = torch.load(self._path, weights_only=True)
+            if best["itr"] <= runner.state.itr:  # later ones will be evaluated again
+                self.return_ = best["return_"]
+
+    def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:
+        """Save the agent if it is the best so far."""
+        return_ = row.get("ReturnAverage", math.nan)
+        if not return_ > self.return_:  # also if it is NaN
+            return
+        self.return_ = return_
+        content = {
+            "itr": runner.state.itr,
+            "cum_steps": runner.cum_steps,
+            "return_": return_,
+            "agent_state_dict": runner.agent.state_dict(),
+        }
+        try:
+            write_snapshot(self._path, content)
+        except OSError as error:
+            warnings.warn(f"{self._path} could not be saved ({error}); the run continues.")
 
 
 class StopSignals:

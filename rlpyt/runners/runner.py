@@ -24,10 +24,10 @@ from rlpyt.runners.hooks import (
     EvalHook,
     Hook,
     LogHook,
-    ProgressBar,
     StopSignals,
     terminal_is_owned,
 )
+from rlpyt.runners.progress import TerminalProgress
 from rlpyt.runners.run_state import RunState, add_opt_info, random_state, set_random_state
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
@@ -38,7 +38,6 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import pin, start_fork_server, summary_of
-from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
 from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
@@ -139,13 +138,12 @@ class MinibatchRlBase(BaseRunner):
         self.updating = False  # while training on a batch: agent and algorithm may be half updated
         self.checkpoint_error: checkpoint.CheckpointError | None = None  # of the last checkpoint
         self.before_evaluation: dict[str, Any] | None = None  # state to save during an evaluation
-        self.pbar: ProgBarCounter | None = None
-        self._stop_requested = False
+        self.stopping = False  # a hook has requested to stop after this iteration
         self._signals = StopSignals()
 
     def own_hooks(self) -> list[Hook]:
         """Return the hooks that log and show progress."""
-        return [ProgressBar(), EvalHook() if self._eval else LogHook()]
+        return [TerminalProgress(), EvalHook() if self._eval else LogHook()]
 
     # Set-up.
 
@@ -299,6 +297,7 @@ class MinibatchRlBase(BaseRunner):
                         break
                     if stop_requested:
                         self.save_checkpoint(itr)
+                        self._write_last_row(itr)
                         break
             except Exception as error:
                 self._handle_failure(error)
@@ -360,11 +359,22 @@ class MinibatchRlBase(BaseRunner):
 
     def request_stop(self) -> None:
         """End training after this iteration, with a checkpoint."""
-        self._stop_requested = True
+        self.stopping = True
+
+    def _write_last_row(self, itr: int) -> None:
+        """Write the row of an iteration that stops the run, unless it is written already.
+
+        The checkpoint does not count it: a resumed run deletes it and continues like a run that was
+        not stopped.
+        """
+        if self.state.last_logged_itr < itr:
+            for hook in self.hooks:
+                if isinstance(hook, LogHook):
+                    hook.write(self, itr)
 
     def stop_requests(self, itr: int) -> tuple[int | None, bool]:
         """Return (received signal or ``None``, True if a hook requested to stop)."""
-        return self._signals.received, self._stop_requested
+        return self._signals.received, self.stopping
 
     def _call_hooks(self, event: str, *args: Any) -> None:
         for hook in self.hooks:
@@ -436,9 +446,6 @@ class MinibatchRlBase(BaseRunner):
 
     def evaluate_agent(self, itr: int) -> tuple[list[Any], float]:
         """Evaluate the agent; return (trajectories, seconds of the evaluation)."""
-        if self.pbar is not None:
-            self.pbar.stop()
-            self.pbar = ProgBarCounter(self.log_interval_itrs)
         started = time.monotonic()
         traj_infos: list[Any] = []
         if itr >= self.min_itr_learn - 1 or itr <= 0:
@@ -555,8 +562,9 @@ class MinibatchRlBase(BaseRunner):
         exact = self._restore(state)
         self.itr = self.saved_itr = self.state.itr
         self.start_itr = self.itr + 1
-        changed = logger.changed_tables(state.get("tables", {}))
-        logger.rewind(self._iteration_column, self.itr)
+        marks = state.get("tables", {})
+        changed = logger.changed_tables(marks)
+        logger.rewind(self._iteration_column, self.itr, marks)
         for name in changed:
             warnings.warn(
                 f"{name} was changed after the checkpoint: its first rows differ. New rows are "

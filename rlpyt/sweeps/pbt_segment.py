@@ -11,9 +11,9 @@ from typing import Any
 from rlpyt.experiments import rundir
 from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.options import read_options
-from rlpyt.experiments.progress import ProgressHook
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
+from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 
 

@@ -170,3 +170,18 @@ def test_bad_flags_are_named(argv, words, encoding, monkeypatch):
     assert "prog --help" in message
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    "argv, expected",
+    [
+        (["--algo.normalize-advantage"], True),
+        (["--algo.normalize_advantage", "--seed", "3"], True),
+        (["--algo.no-normalize-advantage"], False),
+        (["--algo.normalize-advantage", "True"], True),
+        (["--algo.normalize-advantage", "minibatch"], "minibatch"),
+    ],
+)
+def test_a_switch_with_further_values_is_still_a_switch(argv, expected):
+    options, _ = read_flags("ppo", "CartPole-v1", argv)
+    assert options.algo["normalize_advantage"] == expected

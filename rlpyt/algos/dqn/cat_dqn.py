@@ -65,5 +65,6 @@ class CategoricalDQN(DQN):
             next_p = greedy_row(target_p, selecting_p @ z)
             discount_n = self.bootstrap_discount(samples)
             projected = project_onto_atoms(next_p, samples.return_, discount_n, z)
+        self.record(q=p.detach() @ z)
         losses, kl = categorical_loss(p, projected, EPS)
         return self.weighted_mean(losses, samples), kl

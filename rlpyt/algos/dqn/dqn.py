@@ -60,7 +60,8 @@ class DQN(ReplayAlgo):
     requires: ClassVar[str] = "action values"  # outputs that the agent must provide
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that provide them
     OptInfo: ClassVar[Any] = OptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,6 +116,7 @@ class DQN(ReplayAlgo):
             selecting_q = self.forward(self.agent, *inputs) if self.double_dqn else None
             next_value = greedy_value(target_q, selecting_q)
             target = samples.return_ + self.bootstrap_discount(samples) * next_value
+        self.record(q=q)
         delta = target - q
         loss = self.weighted_mean(huber(delta, self.delta_clip), samples)
         td_abs_errors = delta.detach().abs()

@@ -66,7 +66,9 @@ class QRDQN(DQN):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return loss and priorities for quantiles [B, N] at fractions tau and targets [B, M]."""
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
-        td_abs_errors = (target.mean(-1) - quantiles.detach().mean(-1)).abs()
+        q = quantiles.detach().mean(-1)
+        self.record(q=q)
+        td_abs_errors = (target.mean(-1) - q).abs()
         return self.weighted_mean(losses, samples), td_abs_errors
 
 

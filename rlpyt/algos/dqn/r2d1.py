@@ -10,6 +10,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.algos.arguments import own_fields_first
+from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import (
     greedy_value,
@@ -114,7 +115,7 @@ class R2D1(DQN):
 
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     OptInfo: ClassVar[Any] = OptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *DQN.recorded_fields)
     batch_size_name: ClassVar[str] = "(batch_T + warmup_T) * batch_B"
     replays: ClassVar[Replays] = SEQUENCES
 
@@ -275,7 +276,9 @@ class R2D1(DQN):
                 set_final_values(next_value, value[packing.tails], at, ends, n)
             discount_n = self.bootstrap_discount(samples)[wT:]
             target = self.target_of(samples.return_[wT:], discount_n, next_value)
-        delta = target - select_at_indexes(samples.all_action[wT + 1 : wT + 1 + bT], q)
+        chosen_q = select_at_indexes(samples.all_action[wT + 1 : wT + 1 + bT], q)
+        self.record(q=only_valid(chosen_q, valid))
+        delta = target - chosen_q
         losses = huber(delta, self.delta_clip)
         if self.prioritized_replay:
             losses = losses * samples.is_weights

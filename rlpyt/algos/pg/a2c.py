@@ -58,6 +58,7 @@ class A2C(PolicyGradientAlgo):
         log_likelihood = dist.log_likelihood(batch.action, dist_info)
         pi_loss = policy_gradient_loss(log_likelihood, batch.advantage, valid)
         v_loss = value_loss(value, batch.return_, valid)
+        self.record(piLoss=pi_loss, vLoss=v_loss)
         entropy = dist.mean_entropy(dist_info, valid)
         loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
         with torch.no_grad():

@@ -9,7 +9,7 @@ import torch
 from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
-from rlpyt.algos.pg.losses import normalize
+from rlpyt.algos.pg.losses import explained_variance, normalize
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
@@ -33,13 +33,13 @@ class PolicyGradientAlgo(RlAlgorithm):
     """Base class of A2C, PPO and V-trace."""
 
     bootstrap_value = True
-    OptInfo: ClassVar[Any] = OptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    recorded_fields: ClassVar[tuple[str, ...]] = ("piLoss", "vLoss", "explainedVariance")
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
     # Hyperparameters that every subclass declares.
     discount: float
     gae_lambda: float
-    normalize_advantage: bool
+    normalize_advantage: Any
 
     def initialize(
         self,
@@ -127,13 +127,15 @@ class PolicyGradientAlgo(RlAlgorithm):
                 timeout_value=timeout_value,
             )
         valid = None if self.mid_batch_reset else valid_from_done(done)
-        if self.normalize_advantage:
+        if self.normalize_advantage is True:
             advantage = normalize(advantage, valid)
         return return_, advantage, valid
 
     def make_batch(self, samples: NamedArrayTuple) -> Any:
         """Return all inputs of the loss, [T, B], on the agent's device."""
         return_, advantage, valid = self.process_returns(samples)
+        value = samples.agent.agent_info.value
+        self.record(explainedVariance=explained_variance(value, return_, valid))
         batch = PgBatch(
             agent_inputs=self.agent_inputs(samples),
             action=samples.agent.action,

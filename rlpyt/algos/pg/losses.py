@@ -48,6 +48,54 @@ def value_loss(value: Tensor, return_: Tensor, valid: Tensor | None) -> Tensor:
     return valid_mean(0.5 * (value - return_) ** 2, valid)
 
 
+def clipped_value_loss(
+    value: Tensor, old_value: Tensor, return_: Tensor, clip: float, valid: Tensor | None
+) -> Tensor:
+    """Return E[max((V - R)^2, (V_c - R)^2)] / 2 with V_c = V_old + clip(V - V_old, -eps, eps).
+
+    (OpenAI Baselines, PPO2. Where the value has moved further than eps towards the return, the
+    gradient is zero.)
+
+    Args:
+        value: values, with gradient.
+        old_value: values recorded with the samples.
+        return_: returns.
+        clip: eps, in units of the return.
+        valid: mask.
+    """
+    clipped = old_value + torch.clamp(value - old_value, -clip, clip)
+    squares = torch.max((value - return_) ** 2, (clipped - return_) ** 2)
+    return valid_mean(0.5 * squares, valid)
+
+
+def kl_terms(ratio: Tensor) -> Tensor:
+    """Return (r - 1) - log r, whose mean estimates KL(old || new) without bias, never below 0.
+
+    (Schulman 2020, "Approximating KL divergence", k3.)
+
+    Args:
+        ratio: likelihood ratio r of the actions, new policy over old policy, which acted.
+    """
+    return ratio - 1 - ratio.log()
+
+
+def is_clipped(ratio: Tensor, clip: float) -> Tensor:
+    """Return 1 where a likelihood ratio is outside [1 - eps, 1 + eps], else 0; NaN stays NaN."""
+    return torch.where(ratio.isnan(), ratio, ((ratio - 1).abs() > clip).to(ratio.dtype))
+
+
+def explained_variance(value: Tensor, return_: Tensor, valid: Tensor | None) -> Tensor:
+    """Return 1 - Var[R - V(s)] / Var[R] over valid samples; NaN if all returns are equal.
+
+    1 for perfect values, 0 for a constant, negative if values are worse than a constant.
+    """
+    if valid is not None:
+        value, return_ = value[valid > 0], return_[valid > 0]
+    both = torch.stack((return_ - value, return_))
+    error, total = both.flatten(1).var(1, correction=0).unbind()
+    return 1 - error / total * (total / total)  # the last factor: NaN instead of infinity
+
+
 def normalize(advantage: Tensor, valid: Tensor | None) -> Tensor:
     """Normalize to mean 0 and standard deviation 1 over valid samples.
 

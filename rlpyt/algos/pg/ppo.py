@@ -3,19 +3,29 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
-from rlpyt.algos.pg.losses import clipped_surrogate_loss, value_loss
+from rlpyt.algos.diagnostics import Columns, only_valid, row_means, stacked
+from rlpyt.algos.optim import mean_over_ranks
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
+from rlpyt.algos.pg.losses import (
+    clipped_surrogate_loss,
+    clipped_value_loss,
+    is_clipped,
+    kl_terms,
+    normalize,
+    value_loss,
+)
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import setting
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.misc import iterate_mb_idxs
 
 LossInputs = namedarraytuple(
@@ -43,9 +53,23 @@ class PPO(PolicyGradientAlgo):
     epochs: int = setting(4, ge=1, doc="passes over each batch; 3-10")
     ratio_clip: float = setting(0.1, gt=0, doc="epsilon, PPO eq. 7; 0.1-0.3")
     linear_lr_schedule: bool = setting(True, doc="decay learning rate and ratio_clip linearly to 0")
-    normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
+    normalize_advantage: bool | Literal["minibatch"] = setting(
+        False, doc="normalize advantages in each batch, or in each minibatch"
+    )
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
+    target_kl: float | None = setting(
+        None, gt=0, doc="end the epochs when a minibatch's KL exceeds 1.5 times this; 0.01-0.05"
+    )
+    value_clip: float | None = setting(
+        None, gt=0, doc="largest change of values per batch (PPO2), in units of the return; 0.2"
+    )
+
+    recorded_fields: ClassVar[tuple[str, ...]] = (
+        *PolicyGradientAlgo.recorded_fields,
+        *("approxKL", "clipFraction"),
+    )
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
     def check_batch(self, agent: BaseAgent, batch_spec: BatchSpec) -> None:
         """Check that there are at most as many minibatches as samples, or environments.
@@ -92,7 +116,10 @@ class PPO(PolicyGradientAlgo):
         self._clip = self.ratio_clip
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
-        """Train on the samples for ``epochs`` passes in shuffled minibatches."""
+        """Train on the samples for ``epochs`` passes in shuffled minibatches.
+
+        With ``target_kl``, stop before the first step of a policy that has changed too much.
+        """
         if self.linear_lr_schedule:
             self.gradient_step.scale_learning_rate(1 - itr / self.n_itr)
             self._clip = self.ratio_clip * (1 - itr / self.n_itr)
@@ -101,12 +128,17 @@ class PPO(PolicyGradientAlgo):
         batch = self.make_batch(samples)
         state = self.initial_rnn_state(samples)
         statistics = []
-        for _ in range(self.epochs):
-            for inputs, init_rnn_state in self._minibatches(batch, state):
-                statistics.append(self.update(inputs, init_rnn_state))
-                self.update_counter += 1
+        epochs = (self._minibatches(batch, state) for _ in range(self.epochs))
+        for inputs, init_rnn_state in chain.from_iterable(epochs):
+            result = self.update(inputs, init_rnn_state)
+            self.recorded.end_update()
+            if not result:
+                break
+            statistics.append(result)
+            self.update_counter += 1
         self.update_obs_rms(samples)
-        return self.make_opt_info(torch.stack(column).tolist() for column in zip(*statistics))
+        columns = zip(*statistics) if statistics else [() for _ in self.returned_fields]
+        return self.make_opt_info(torch.stack(x).tolist() if x else [] for x in columns)
 
     def update(
         self, inputs: Any, init_rnn_state: Tensors | None = None
@@ -114,14 +146,53 @@ class PPO(PolicyGradientAlgo):
         """Take one gradient step on a minibatch; return a scalar for each statistic.
 
         Args:
-            inputs: ``LossInputs``, arguments of ``loss``.
+            inputs: ``LossInputs``, arguments of ``loss``; with ``value_clip`` also ``old_value``.
             init_rnn_state: initial state of recurrent agents, leaves [N, B, H].
+
+        Returns:
+            Scalars, or an empty tuple if no step was taken because of ``target_kl``.
         """
+        if self.normalize_advantage == "minibatch":
+            inputs = inputs._replace(advantage=normalize(inputs.advantage, inputs.valid))
+        n = len(LossInputs._fields)
+        args = (*tuple(inputs)[:n], init_rnn_state, *tuple(inputs)[n:])
         device = self.agent.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision):
-            loss, *others = self.compiled(self.loss)(*tuple(inputs), init_rnn_state)
+            loss, *others = self.compiled(self.loss)(*args)
+        if self.target_kl is not None and self._kl() > 1.5 * self.target_kl:
+            return ()
         grad_norm = self.gradient_step(loss)
         return loss.detach(), grad_norm, *(x.detach() for x in others)
+
+    def _kl(self) -> float:
+        """Return the approximate KL divergence of the current minibatch, averaged over ranks."""
+        ratio = self.recorded.current.get("ratio")
+        if ratio is None:
+            raise ValueError(
+                f"target_kl must be None for {type(self).__name__}, whose loss does not call that "
+                "of PPO. Call self.record(ratio=...) in the loss, with the likelihood ratios."
+            )
+        return float(mean_over_ranks(kl_terms(ratio).nanmean(), self.world_size))
+
+    def summarize(self, columns: Columns) -> Columns:
+        """Replace likelihood ratios by approximate KL and the fraction that is clipped."""
+        ratios = stacked(columns.pop("ratio", []))
+        columns["approxKL"] = [kl for x in ratios for kl in row_means(kl_terms(x))]
+        clipped = (is_clipped(x, self._clip) for x in ratios)
+        columns["clipFraction"] = [fraction for x in clipped for fraction in row_means(x)]
+        return columns
+
+    def make_batch(self, samples: NamedArrayTuple) -> Any:
+        """Return all inputs of the loss, [T, B], with recorded values if these are needed."""
+        batch = super().make_batch(samples)
+        if self.value_clip is None:
+            return batch
+        return with_fields(batch, old_value=self.to_device(samples.agent.agent_info.value))
+
+    def _loss_inputs(self, batch: NamedArrayTuple) -> Any:
+        inputs = LossInputs(*(getattr(batch, name) for name in LossInputs._fields))
+        old_value = getattr(batch, "old_value", None)
+        return inputs if old_value is None else with_fields(inputs, old_value=old_value)
 
     def _minibatches(self, batch: NamedArrayTuple, state: Any) -> Iterator[tuple[Any, Any]]:
         """Shuffle and split the batch; recurrent agents keep environments whole."""
@@ -130,7 +201,7 @@ class PPO(PolicyGradientAlgo):
             size = self.batch_size
             order = torch.from_numpy(next(iterate_mb_idxs(T * B, T * B, shuffle=True)))
             order = order.to(self.agent.device)
-            inputs = LossInputs(*tuple(batch)[:-1])
+            inputs = self._loss_inputs(batch)
             shuffled = buffer_func(inputs, lambda x: x.flatten(0, 1).index_select(0, order))
             for start in range(0, T * B - size + 1, size):
                 yield shuffled[start : start + size], None
@@ -140,7 +211,7 @@ class PPO(PolicyGradientAlgo):
             minibatch = batch[:, columns]
             init_state = buffer_func(state, lambda x, columns=columns: x[:, columns])
             minibatch, init_state = self.cut_into_episodes(minibatch, init_state)
-            yield LossInputs(*tuple(minibatch)[:-1]), init_state
+            yield self._loss_inputs(minibatch), init_state
 
     def loss(
         self,
@@ -151,6 +222,7 @@ class PPO(PolicyGradientAlgo):
         valid: torch.Tensor | None,
         old_dist_info: NamedArrayTuple,
         init_rnn_state: Tensors | None = None,
+        old_value: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sum of clipped surrogate, value and entropy losses (PPO eq. 7 and 9).
 
@@ -163,6 +235,7 @@ class PPO(PolicyGradientAlgo):
             valid: mask of the same shape, or ``None``.
             old_dist_info: distribution from which the action was drawn.
             init_rnn_state: initial state of recurrent agents, leaves [N, B, H].
+            old_value: recorded values, given if ``value_clip`` is set.
 
         Returns:
             Loss, mean entropy and mean perplexity, scalars.
@@ -174,7 +247,11 @@ class PPO(PolicyGradientAlgo):
         dist = self.agent.distribution
         ratio = dist.likelihood_ratio(action, old_dist_info, dist_info)
         pi_loss = clipped_surrogate_loss(ratio, advantage, self._clip, valid)
-        v_loss = value_loss(value, return_, valid)
+        if self.value_clip is None or old_value is None:
+            v_loss = value_loss(value, return_, valid)
+        else:
+            v_loss = clipped_value_loss(value, old_value, return_, self.value_clip, valid)
+        self.record(piLoss=pi_loss, vLoss=v_loss, ratio=only_valid(ratio, valid))
         entropy = dist.mean_entropy(dist_info, valid)
         loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
         with torch.no_grad():

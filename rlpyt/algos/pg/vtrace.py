@@ -9,9 +9,16 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
+from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.episodes import EpisodePacking
 from rlpyt.algos.pg.base import PolicyGradientAlgo
-from rlpyt.algos.pg.losses import normalize, policy_gradient_loss, value_loss
+from rlpyt.algos.pg.losses import (
+    explained_variance,
+    kl_terms,
+    normalize,
+    policy_gradient_loss,
+    value_loss,
+)
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import buffer_func
@@ -47,8 +54,11 @@ class VTrace(PolicyGradientAlgo):
     clip_rho_threshold: float | None = setting(1.0, gt=0, doc="rho_bar, limit in targets")
     clip_pg_rho_threshold: float | None = setting(1.0, gt=0, doc="rho limit in the gradient")
 
-    OptInfo: ClassVar[Any] = VTraceOptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = VTraceOptInfo._fields
+    recorded_fields: ClassVar[tuple[str, ...]] = (
+        *PolicyGradientAlgo.recorded_fields,
+        "approxKL",
+    )
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*VTraceOptInfo._fields, *recorded_fields)
 
     def async_initialize(
         self,
@@ -108,6 +118,12 @@ class VTrace(PolicyGradientAlgo):
         with torch.no_grad():
             perplexity = dist.mean_perplexity(dist_info, valid)
         rho = valid_mean(importance_weight(log_ratio, self.clip_rho_threshold), valid)
+        self.record(
+            piLoss=pi_loss,
+            vLoss=v_loss,
+            explainedVariance=explained_variance(value.detach(), return_, valid),
+            approxKL=only_valid(kl_terms(log_ratio.exp()), valid),
+        )
         return loss, entropy, perplexity, rho
 
     def forward(self, samples: NamedArrayTuple) -> tuple[Any, Tensor]:

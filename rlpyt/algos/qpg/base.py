@@ -91,6 +91,12 @@ class QpgAlgo(ReplayAlgo):
             self.clip_grad_norm,
         )
 
+    def statistics(self) -> dict[str, float]:
+        """Return the learning rate of each optimizer, that of the policy without a prefix."""
+        rates = [step.optimizer.param_groups[0]["lr"] for step in self.steps.values()]
+        others = [f"{name.capitalize()}LearningRate" for name in [*self.steps][1:]]
+        return dict(zip(["LearningRate", *others], rates, strict=True))
+
     @property
     def skips_policy(self) -> bool:
         """Return True if the current update does not train the policy."""

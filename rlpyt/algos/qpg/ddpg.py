@@ -63,7 +63,8 @@ class DDPG(QpgAlgo):
     )
     ready_agents: ClassVar[str] = "DdpgAgent"  # agents that have them
     OptInfo: ClassVar[Any] = OptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    recorded_fields: ClassVar[tuple[str, ...]] = ("q", "tdAbsErr")
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
     def _add_steps(self) -> None:
         agent = self.agent
@@ -118,5 +119,6 @@ class DDPG(QpgAlgo):
             y = y.clamp(-self.q_target_clip, self.q_target_clip)
         q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
         losses, td_abs_errors = squared_errors(q, y)
+        self.record(q=q, tdAbsErr=td_abs_errors)
         losses = losses.reshape(-1, *y.shape).sum(0)
         return valid_mean(self.weighted(losses, samples), valid), td_abs_errors

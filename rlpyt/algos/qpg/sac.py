@@ -88,7 +88,8 @@ class SAC(QpgAlgo):
     requires: ClassVar[str] = "a squashed Gaussian policy and critics"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_agent (sac_v_agent's: SAC_V)"
     OptInfo: ClassVar[Any] = OptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    recorded_fields: ClassVar[tuple[str, ...]] = ("tdAbsErr", "entropy", "alphaLoss")
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
     learns_quantiles = True
 
     def check_agent(self, agent: BaseAgent) -> None:
@@ -142,6 +143,7 @@ class SAC(QpgAlgo):
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take one step with all networks, with losses at the same parameters."""
         losses, values = self.loss(batch)
+        self.record(tdAbsErr=values[-1])
         grad_norms = self.steps["all"].minimize(self.losses_by_name(losses))
         return (losses, grad_norms, values), values[-1]
 
@@ -221,6 +223,8 @@ class SAC(QpgAlgo):
             # Gradient with respect to log alpha without the factor alpha; it has the same sign.
             excess = mean_over_ranks((log_pi + self._target_entropy).mean(), self.world_size)
             alpha_loss = -self.log_alpha * excess
+            self.record(alphaLoss=alpha_loss)
+        self.record(entropy=-log_pi)
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
     def q_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -40,7 +40,8 @@ class SAC_V(SAC):
     requires: ClassVar[str] = "a squashed Gaussian policy, critics and values of states"
     ready_agents: ClassVar[str] = "SacAgent of rlpyt.agents.qpg.sac_v_agent"
     OptInfo: ClassVar[Any] = OptInfo
-    opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
+    recorded_fields: ClassVar[tuple[str, ...]] = ("tdAbsErr", "entropy")
+    opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
     learns_quantiles = False
 
     def _networks(self) -> list[ParameterGroup]:
@@ -110,6 +111,7 @@ class SAC_V(SAC):
         """
         inputs = samples.agent_inputs
         action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
+        self.record(entropy=-log_pi)
         cost = self._policy_cost(inputs, action, log_pi)
         v = self.forward(self.agent.v, *inputs)
         v_loss = (0.5 * (v + cost.detach()) ** 2).mean()

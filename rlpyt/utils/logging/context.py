@@ -33,7 +33,8 @@ LOG_DIR = default_log_dir(Path(__file__).resolve().parents[3])
 VARIANT_FILE = "variant_config.json"  # written by a launcher before the run starts
 # Files that runs, the command line and TensorBoard write, as patterns of `fnmatch`.
 OWN_FILES = (
-    *("progress.csv", "debug.log", "params.json", "parts.json", "params.pkl", "itr_[0-9]*.pkl"),
+    *("progress.csv", "debug.log", "params.json", "parts.json", "params.pkl", "best.pkl"),
+    "itr_[0-9]*.pkl",
     *("events.out.tfevents.*", "evaluation.json", "learning_curve.png", "video.mp4", "video.gif"),
 )
 

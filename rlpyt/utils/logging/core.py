@@ -168,13 +168,18 @@ class Logger:
         """Set the iteration of subsequent rows: the ``step`` given to sinks."""
         self._iteration = int(iteration)
 
-    def rewind(self, key: str, value: float) -> None:
-        """Delete table rows with more than ``value`` in column ``key``.
+    def rewind(self, key: str, value: float, marks: Mapping[str, Any] | None = None) -> None:
+        """Delete table rows with more than ``value`` in column ``key``, and those after a mark.
 
         For a run resumed from a checkpoint that is older than its last row.
+
+        Args:
+            key, value: column, and its largest value to keep.
+            marks: result of ``table_marks``; ignored for files that were changed since.
         """
-        for table in self._tables.values():
-            cast(CsvSink, table.output).rewind(key, value)
+        for name, table in self._tables.items():
+            mark = (marks or {}).get(os.path.basename(name))
+            cast(CsvSink, table.output).rewind(key, value, mark)
 
     def table_marks(self) -> dict[str, Any]:
         """Return the current position in each table, by file name, for a checkpoint."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import os
 import warnings
@@ -135,11 +136,21 @@ class CsvSink:
                 raise
         self._n_rows, self._last = self._n_rows + 1, cells
 
-    def rewind(self, column: str, value: float) -> None:
-        """Delete rows with more than ``value`` in ``column``; a resumed run writes them again."""
+    def rewind(self, column: str, value: float, mark: Mapping[str, Any] | None = None) -> None:
+        """Delete rows that a resumed run writes again.
+
+        Args:
+            column, value: rows with more than this in the column are deleted.
+            mark: result of ``mark``; rows after it are deleted if those before are unchanged.
+        """
         if column in self.columns:
             index = self.columns.index(column)
-            self._rewrite(self.columns, keep=lambda cells: _number(cells[index]) <= value)
+            most = mark["rows"] if mark is not None and self.starts_like(mark) else math.inf
+            rows = itertools.count()  # number of each row
+            self._rewrite(
+                self.columns,
+                keep=lambda cells: next(rows) < most and _number(cells[index]) <= value,
+            )
 
     def mark(self) -> dict[str, Any]:
         """Return the current position for a checkpoint: columns, number of rows, last row."""

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
-from rlpyt.algos.dqn.dqn import DQN, OptInfo
+from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.replay_choice import is_frame_stack
@@ -207,7 +207,7 @@ def test_when_and_how_often_it_learns():
         samples, _ = sampler.obtain_samples(itr)
         agent.train_mode(itr)
         info = algo.optimize_agent(itr, samples)
-        assert isinstance(info, OptInfo) and len(info.loss) == (3 if itr >= 3 else 0)
+        assert info._fields == DQN.opt_info_fields and len(info.loss) == (3 if itr >= 3 else 0)
         assert len(info.gradNorm) == len(info.loss) and len(info.tdAbsErr) >= len(info.loss)
     assert algo.update_counter == 12 and algo.batch_size == algo._batch_size == 16
     assert copies == [(4, 0.5), (8, 0.5), (12, 0.5)]

@@ -7,7 +7,7 @@ import torch
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
 from rlpyt.algos.dqn.losses import inv_value_scale, value_scale
-from rlpyt.algos.dqn.r2d1 import R2D1, OptInfo, set_final_values
+from rlpyt.algos.dqn.r2d1 import R2D1, set_final_values
 from rlpyt.envs.toy import TruncationEnv
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import (
@@ -304,7 +304,7 @@ def test_training_updates_priorities_and_reports_them():
     update = algo.replay_buffer.update_batch_priorities
     algo.replay_buffer.update_batch_priorities = lambda *a: given.append(a) or update(*a)
     info = algo.optimize_agent(8, samples)
-    assert isinstance(info, OptInfo) and len(info.loss) == 12 and info.priority
+    assert info._fields == R2D1.opt_info_fields and len(info.loss) == 12 and info.priority
     assert len(given) == 12 and given[0][0].shape == (4,)
     samples_with_states = algo.samples_to_buffer(samples).samples
     assert "prev_rnn_state" in samples_with_states._fields

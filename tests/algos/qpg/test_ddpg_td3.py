@@ -186,7 +186,7 @@ def test_policy_and_targets_move_at_their_own_intervals():
             k for k in after if any(not torch.equal(after[k][n], before[k][n]) for n in after[k])
         }
         moved.append(changed)
-        assert [len(column) for column in info] == [int(itr % 3 == 2), 1] * 2
+        assert [len(column) for column in info] == [int(itr % 3 == 2), 1] * 2 + [1, 1]
         before = {k: {n: v.clone() for n, v in s.items()} for k, s in after.items()}
     assert all({"q1_model", "q2_model"} <= changed for changed in moved)
     assert [("model" in changed) for changed in moved] == [False, False, True] * 2
@@ -342,7 +342,7 @@ def test_when_and_how_often_it_learns():
         samples, _ = sampler.obtain_samples(itr)
         agent.train_mode(itr)
         info = algo.optimize_agent(itr, samples)
-        assert [len(column) for column in info] == [3 if itr >= 3 else 0] * 4
+        assert [len(column) for column in info] == [3 if itr >= 3 else 0] * 6
         assert info._fields == algo.opt_info_fields
     assert algo.update_counter == 6
 

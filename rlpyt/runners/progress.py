@@ -2,18 +2,22 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from math import isfinite
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from rlpyt.runners.hooks import Hook, terminal_is_owned
 from rlpyt.utils.logging.console import say, silence
 
 PLAIN_INTERVAL_S = 5.0
+DRAW_INTERVAL_S = 0.1
+RECENT_S = 60.0  # the time left follows the speed in these last seconds
 
 
-class ProgressHook:
+class ProgressHook(Hook):
     """Runner hook that shows iteration, steps, steps per second, return and time left.
 
     Runs in the main process. On a terminal one line is redrawn; otherwise a plain line is printed
@@ -40,14 +44,16 @@ class ProgressHook:
         self._bar: tqdm[Any] | None = None
         self._next_line_s = 0.0
         self._shown_steps = -1  # steps at the last plain line, or at the start of the run
+        self._recent: deque[tuple[float, int]] = deque()  # (time, steps) in the last minute
 
     def on_start(self, runner: Any) -> None:
         """Print the announcement and draw the bar, which starts at the steps of a resumed run."""
         if self.announcement and self.stream is not None:
             say(self.announcement, self.stream)
         self._total = runner.n_itr * runner.itr_batch_size
-        self._next_line_s = time.monotonic() + self.interval_s
         self._shown_steps = runner.cum_steps
+        self._recent = deque([(time.monotonic(), runner.cum_steps)])
+        self._next_line_s = time.monotonic() + self.interval_s
         if self.stream is not None and self.stream.isatty():
             self._bar = tqdm(
                 total=self._total,
@@ -57,13 +63,17 @@ class ProgressHook:
                 dynamic_ncols=True,
                 bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}",
             )
+            self._next_line_s = 0.0
 
     def on_iteration(self, runner: Any, itr: int) -> None:
         """Redraw the bar, or print a line if the interval has passed."""
+        if not self._total or time.monotonic() < self._next_line_s:
+            return
         if self._bar is not None:
+            self._next_line_s = time.monotonic() + DRAW_INTERVAL_S
             self._bar.set_postfix_str(self._summary(runner), refresh=False)
             self._draw(self._bar.update, runner.cum_steps - self._bar.n)
-        elif time.monotonic() >= self._next_line_s:
+        else:
             self._print_line(runner)
 
     def on_end(self, runner: Any) -> None:
@@ -104,7 +114,42 @@ class ProgressHook:
             parts.append(f"{speed:,.0f} steps/s")
         if isfinite(runner.recent_return):
             parts.append(f"return {runner.recent_return:.1f}")
-        if isfinite(speed) and speed > 0:
-            left_s = (self._total - runner.cum_steps) / speed
+        recent_speed = self._recent_speed(runner)
+        if isfinite(recent_speed) and recent_speed > 0:
+            left_s = (self._total - runner.cum_steps) / recent_speed
             parts.append(f"{tqdm.format_interval(left_s)} left")
         return ", ".join(parts)
+
+    def _recent_speed(self, runner: Any) -> float:
+        """Return steps per second in the last minute, including evaluation."""
+        now, steps, recent = time.monotonic(), runner.cum_steps, self._recent
+        if now - recent[-1][0] >= 1:
+            recent.append((now, steps))
+        while len(recent) > 1 and recent[1][0] <= now - RECENT_S:
+            recent.popleft()
+        then, steps_then = recent[0]
+        if now - then < 1:  # too short to measure
+            return float(runner.steps_per_second)
+        return float((steps - steps_then) / (now - then))
+
+
+class TerminalProgress(ProgressHook):
+    """Progress of scripts: a bar on standard error if that is a terminal, otherwise nothing.
+
+    Another hook with ``owns_terminal`` replaces it.
+    """
+
+    owns_terminal = False
+
+    def on_start(self, runner: Any) -> None:
+        """Draw the bar."""
+        self.stream = sys.stderr
+        shown = self.stream is not None and self.stream.isatty()
+        if shown and not terminal_is_owned(runner.hooks):
+            super().on_start(runner)
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Redraw the bar, or remove it while the logger prints a row."""
+        super().on_iteration(runner, itr)
+        if self._bar is not None and runner.logs_after(itr):
+            self._draw(self._bar.clear)

@@ -1,9 +1,13 @@
 """The progress line, on a terminal and off."""
 
 import io
+import sys
 from types import SimpleNamespace
 
-from rlpyt.experiments.progress import ProgressHook
+import pytest
+
+from rlpyt.runners import progress
+from rlpyt.runners.progress import ProgressHook, TerminalProgress
 
 
 class Terminal(io.StringIO):
@@ -90,3 +94,33 @@ def test_a_run_that_never_started_says_nothing():
     out = io.StringIO()
     ProgressHook(out).on_end(SimpleNamespace())
     assert out.getvalue() == ""
+
+
+def test_the_time_left_follows_the_last_minute(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    hook = ProgressHook(out, interval_s=0.0)
+    slow = dict(n_itr=4000, steps_per_second=50.0)
+    hook.on_start(runner(cum_steps=0, **slow))
+    for second in range(1, 201):  # 10 steps per second, then 400
+        now[0] += 1
+        steps = 10 * min(second, 100) + 400 * max(0, second - 100)
+        hook.on_iteration(runner(cum_steps=steps, **slow), 11)
+    last = out.getvalue().splitlines()[-1]  # (100,000 - 41,000) / 400 seconds
+    assert last.endswith("50 steps/s, return 31.2, 02:27 left")
+
+
+@pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_scripts_show_progress_on_a_terminal_unless_a_hook_does(owned, stream, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream())
+    hook = TerminalProgress()
+    hooks = [hook, ProgressHook(io.StringIO())] if owned else [hook]
+    state = dict(hooks=hooks, logs_after=lambda itr: True)
+    hook.on_start(runner(itr=-1, cum_steps=0, **state))
+    hook.on_iteration(runner(**state), 11)
+    hook.on_end(runner(**state))
+    shown = sys.stderr.getvalue()
+    assert ("300/1.00k steps, iteration 11" in shown) == (stream is Terminal and not owned)
+    assert stream is Terminal or not shown

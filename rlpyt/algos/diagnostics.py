@@ -1,0 +1,82 @@
+"""Statistics of updates that stay on the device until the iteration ends."""
+
+from collections import deque
+
+import torch
+from torch import Tensor
+
+MOST_UPDATES = 10_000  # a limit on memory, for custom algorithms that never read the record
+
+Columns = dict[str, list[Tensor]]  # by name, the values of each statistic in several updates
+
+
+class UpdateRecord:
+    """Record of statistics, which are tensors of any shape, by update and name.
+
+    Attributes:
+        current: statistics of the current update.
+    """
+
+    def __init__(self) -> None:
+        self.current: dict[str, Tensor] = {}
+        self._updates: deque[dict[str, Tensor]] = deque(maxlen=MOST_UPDATES)
+
+    def end_update(self) -> None:
+        """Begin the next update."""
+        if self.current:
+            self._updates.append(self.current)
+            self.current = {}
+
+    def take(self) -> Columns:
+        """Return all statistics and clear the record."""
+        self.end_update()
+        columns: Columns = {}
+        for update in self._updates:
+            for name, x in update.items():
+                columns.setdefault(name, []).append(x)
+        self._updates.clear()
+        return columns
+
+
+def only_valid(x: Tensor, valid: Tensor | None) -> Tensor:
+    """Replace invalid entries by NaN, which does not count in means."""
+    return x if valid is None else torch.where(valid > 0, x, torch.nan)
+
+
+def stacked(tensors: list[Tensor]) -> list[Tensor]:
+    """Stack U tensors of one shape into one [U, ...]; return others as U tensors [1, ...]."""
+    if not tensors:
+        return []
+    if all(x.shape == tensors[0].shape for x in tensors):
+        return [torch.stack(tensors)]
+    return [x.unsqueeze(0) for x in tensors]
+
+
+def row_means(x: Tensor) -> list[Tensor]:
+    """Return the mean of each row of x [U, ...], without NaN entries, as U scalars."""
+    return list(x.flatten(1).nanmean(1).unbind())
+
+
+def read_means(columns: Columns) -> dict[str, list[float]]:
+    """Return the mean of each statistic in each update, by one transfer from the device.
+
+    NaN entries of tensors do not count.
+    """
+    scalars = {
+        name: xs
+        if not xs or xs[0].dim() == 0
+        else [m for rows in stacked(xs) for m in row_means(rows)]
+        for name, xs in columns.items()
+    }
+    flat = [x for xs in scalars.values() for x in xs]
+    if not flat:
+        return {}
+    device = max((x.device for x in flat), key=lambda device: device.type != "cpu")
+    numbers = iter(torch.stack([x.to(device) for x in flat]).tolist())
+    return {name: [next(numbers) for _ in xs] for name, xs in scalars.items()}
+
+
+def _means(tensors: list[Tensor]) -> list[Tensor]:
+    if all(x.dim() == 0 for x in tensors):
+        return tensors
+    return [mean for rows in stacked(tensors) for mean in row_means(rows)]

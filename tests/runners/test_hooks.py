@@ -1,0 +1,177 @@
+"""Ready-made hooks, and what is written when a hook stops a run."""
+
+import math
+
+import pytest
+import torch
+
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.algos.pg.vtrace import VTrace
+from rlpyt.envs.gym import make
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
+from rlpyt.runners.hooks import Hook, KeepBest, StopAtReturn, TimeLimit
+from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import run_context
+from tests.parts import SmallMlp
+from tests.runners.test_minibatch_rl import B, StopAfter, T, rows_of, runner_for
+
+RUN = dict(log_interval_steps=3 * T * B)  # rows after iterations 2, 5 and 7
+
+
+def iterations(run_dir, column="Diagnostics/Iteration"):
+    return [int(row[column]) for row in rows_of(run_dir)]
+
+
+@pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
+@pytest.mark.parametrize("last", [4, 5])
+def test_the_iteration_that_stops_a_run_has_a_row(Runner, last, tmp_path):
+    with run_context(tmp_path, 0, "stop", snapshot_mode="last"):
+        runner_for(Runner, hooks=[StopAfter(last)], **RUN).train()
+    first = [0] if Runner is MinibatchRlEval else []
+    rows = rows_of(tmp_path)
+    assert iterations(tmp_path) == first + ([2, 4] if last == 4 else [2, 5])
+    assert int(rows[-1]["Diagnostics/CumSteps"]) == (last + 1) * T * B
+    assert rows[-1]["ReturnAverage"] != "nan" or Runner is MinibatchRl
+    snapshot = torch.load(tmp_path / "params.pkl", weights_only=True)
+    assert snapshot["itr"] == last
+
+
+@pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
+def test_a_resumed_run_deletes_that_row_and_is_the_uninterrupted_one(Runner, tmp_path):
+    dirs = tmp_path / "whole", tmp_path / "stopped"
+    with run_context(dirs[0], 0, "whole"):
+        whole = runner_for(Runner, **RUN)
+        whole.train()
+    with run_context(dirs[1], 0, "stopped"):
+        runner_for(Runner, hooks=[StopAfter(3)], **RUN).train()
+    assert iterations(dirs[1])[-1] == 3
+    with run_context(dirs[1], 0, "stopped", resume=True):
+        resumed = runner_for(Runner, resume_from=dirs[1] / "checkpoint", **RUN)
+        resumed.train()
+    rows = [rows_of(run_dir) for run_dir in dirs]
+    assert len(rows[0]) == len(rows[1])
+    for one, other in zip(*rows, strict=True):
+        clock = ("Time", "PerSecond")
+        assert {k: v for k, v in one.items() if not any(x in k for x in clock)} == {
+            k: v for k, v in other.items() if not any(x in k for x in clock)
+        }
+    states = whole.agent.state_dict(), resumed.agent.state_dict()
+    assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
+
+
+@pytest.mark.parametrize("Runner", [AsyncRl, AsyncRlEval])
+def test_asynchronous_runs_write_the_last_row_once(Runner, tmp_path):
+    evaluation = dict(eval_n_envs=2, eval_max_steps=400, eval_max_trajectories=4)
+    sampler = AsyncSerialSampler(
+        EnvCls=make,
+        env_kwargs=dict(id="CartPole-v1"),
+        batch_T=T,
+        batch_B=B,
+        **(evaluation if Runner is AsyncRlEval else {}),
+    )
+    parts = dict(algo=VTrace(), agent=CategoricalPgAgent(ModelCls=SmallMlp), sampler=sampler)
+    with run_context(tmp_path, 0, "async"):
+        Runner(**parts, n_steps=8 * T * B, seed=4, hooks=[StopAfter(4)], **RUN).train()
+    seen = iterations(tmp_path, "Diagnostics/SamplerIteration")
+    assert seen[-1] == 4 and seen.count(4) == 1
+
+
+class Rows(Hook):
+    """Rows of these returns, as if they were written."""
+
+    def __init__(self, hook, returns):
+        self.hook, self.returns = hook, [*returns]
+        self.stopped_at = None
+
+    def request_stop(self):
+        self.stopped_at = self.stopped_at or self.n
+
+    def play(self):
+        for n, return_ in enumerate(self.returns):
+            self.n = n
+            self.hook.on_log(self, {"ReturnAverage": return_})
+        return self.stopped_at
+
+
+@pytest.mark.parametrize(
+    "window, returns, stops",
+    [(1, [1, 4.9, 5], 2), (2, [9, 0, 4, 6], 3), (2, [0, 9, math.nan, 1], 3), (2, [5], None)],
+)
+def test_a_run_stops_at_its_return(window, returns, stops):
+    assert Rows(StopAtReturn(5, window), returns).play() == stops
+
+
+def test_hooks_check_their_arguments():
+    with pytest.raises(TypeError, match="return_='high' must be a number"):
+        StopAtReturn("high")
+    with pytest.raises(ValueError, match="window=0"):
+        StopAtReturn(1, 0)
+    with pytest.raises(ValueError, match="seconds=-1"):
+        TimeLimit(-1)
+
+
+def test_a_run_ends_after_its_time_with_a_checkpoint(tmp_path):
+    with run_context(tmp_path, 0, "time"):
+        runner = runner_for(hooks=[TimeLimit(0)], **RUN)
+        runner.train()
+    assert runner.state.itr == runner.saved_itr == 0 and iterations(tmp_path) == [0]
+    runner_for(hooks=[TimeLimit(1e6)], n_itr=2).train()
+
+
+def test_a_run_ends_at_its_return(tmp_path):
+    with run_context(tmp_path, 0, "return"):
+        runner = runner_for(MinibatchRlEval, hooks=[StopAtReturn(1)], **RUN)
+        runner.train()
+    assert runner.state.itr == 0 and iterations(tmp_path) == [0, 0]
+
+
+class Returns(Hook):
+    """Replace the returns of rows, before other hooks see them."""
+
+    def __init__(self, returns):
+        self.returns = iter(returns)
+
+    def on_log(self, runner, row):
+        row["ReturnAverage"] = next(self.returns)
+
+
+def test_the_best_agent_is_kept(tmp_path):
+    agents = {}
+
+    class Copy(Hook):
+        def on_log(self, runner, row):
+            agents[runner.state.itr] = {k: v.clone() for k, v in runner.agent.state_dict().items()}
+
+    def run(returns, **kwargs):
+        hooks = [Returns(returns), Copy(), KeepBest()]
+        runner_for(
+            MinibatchRlEval, hooks=[*hooks, *kwargs.pop("more", [])], **RUN, **kwargs
+        ).train()
+        return torch.load(tmp_path / "best.pkl", weights_only=True)
+
+    with run_context(tmp_path, 0, "best"):
+        best = run([math.nan, 3.0, 2.5], more=[StopAfter(5)])
+    assert (best["itr"], best["cum_steps"], best["return_"]) == (2, 3 * T * B, 3.0)
+    assert all(torch.equal(v, agents[2][k]) for k, v in best["agent_state_dict"].items())
+    resume = dict(resume_from=tmp_path / "checkpoint")
+    with run_context(tmp_path, 0, "best", resume=True):
+        assert run([2.9], **resume)["itr"] == 2
+    with run_context(tmp_path, 0, "best", resume=True):
+        runner = runner_for(MinibatchRlEval, hooks=[KeepBest()], n_itr=2)
+        runner.train()  # a new run does not compare with an older one
+    assert torch.load(tmp_path / "best.pkl", weights_only=True)["return_"] != 3.0
+
+
+def test_the_best_agent_needs_a_directory_and_survives_a_full_disk(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="KeepBest needs a run directory"):
+        runner_for(hooks=[KeepBest()], n_itr=1).train()
+
+    def full(*args):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("rlpyt.runners.hooks.write_snapshot", full)
+    with run_context(tmp_path, 0, "full"), pytest.warns(UserWarning, match="best.pkl could not"):
+        runner_for(MinibatchRlEval, hooks=[KeepBest()], n_itr=1).train()
+    assert logger.get_snapshot_dir() is None
