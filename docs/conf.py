@@ -1,26 +1,81 @@
 """Settings of the documentation site: ``make docs`` builds it into ``docs/_build``."""
 
+import dataclasses
+import inspect
+import re
 import runpy
 from pathlib import Path
+from pkgutil import resolve_name
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/astooke/rlpyt"
 
 project = "rlpyt"
 release = runpy.run_path(str(ROOT / "rlpyt" / "version.py"))["VERSION"]
-extensions = ["myst_parser", "sphinxcontrib.mermaid"]
+extensions = [
+    "myst_parser",
+    "sphinxcontrib.mermaid",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+]
 root_doc = "index"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"rlpyt {release}"
 myst_heading_anchors = 3
 myst_fence_as_directive = ["mermaid"]
+default_role = "code"  # docstrings have `name` for names
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # signatures are long enough without them
+autodoc_preserve_defaults = True
+
+HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
+
+
+def hyperparameters(name):
+    """Return a Markdown table of the fields that a class declares by ``setting(...)``."""
+    rows = ["| name | default | range | meaning |", "|---|---|---|---|"]
+    for field in dataclasses.fields(resolve_name(name)):
+        limits = field.metadata.get("limits")
+        if limits is not None and limits.doc:
+            default = getattr(field.default, "__name__", repr(field.default))
+            allowed = limits.help[len(limits.doc) :].strip(" []")
+            meaning = limits.doc.replace("|", "\\|")
+            rows.append(f"| `{field.name}` | `{default}` | {allowed} | {meaning} |")
+    return "\n".join(rows)
+
+
+def complete(app, name, source):
+    """Insert tables of hyperparameters, and point links to files beside ``docs`` at GitHub."""
+    source[0] = HYPERPARAMETERS.sub(lambda found: hyperparameters(found[1]), source[0])
+    outside = "](" + "../" * (1 + name.count("/"))
+    source[0] = source[0].replace(outside, f"]({REPOSITORY}/blob/main/")
+
+
+def signature(app, what, name, cls, options, given, returned):
+    """Show the arguments of a class's ``__init__``; parts of a run have a general ``__new__``."""
+    if what != "class":
+        return None
+    if dataclasses.is_dataclass(cls):
+        return "(**hyperparameters)", returned
+    _self, *arguments = inspect.signature(cls.__init__).parameters.values()
+    shown = [argument.replace(annotation=argument.empty) for argument in arguments]
+    return str(inspect.Signature(shown)), returned
+
+
+def escape(app, what, name, value, options, lines):
+    """Escape the stars of ``**kwargs``, which docutils takes for bold text."""
+    lines[:] = [line.replace(":param **", r":param \*\*") for line in lines]
+
+
+def skip(app, what, name, member, skipped, options):
+    """Leave out classes that are attributes of classes."""
+    return True if what == "class" and isinstance(member, type) else None
 
 
 def setup(app):
-    """Point links to files beside ``docs`` at the repository."""
-
-    def link(app, name, source):
-        source[0] = source[0].replace("](../", f"]({REPOSITORY}/blob/main/")
-
-    app.connect("source-read", link)
+    """Connect the functions above."""
+    app.connect("source-read", complete)
+    app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-process-docstring", escape)
+    app.connect("autodoc-skip-member", skip)

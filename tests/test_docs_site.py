@@ -14,7 +14,7 @@ def test_the_site_builds_without_warnings(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert 'href="sampling.html"' in index and "/blob/main/README.md" in index
+    assert 'href="sampling.html"' in index and "/blob/main/SECURITY.md" in index
     assert 'class="mermaid"' in (tmp_path / "site" / "architecture.html").read_text(
         encoding="utf-8"
     )

@@ -1,0 +1,88 @@
+"""The code and the commands of documentation pages run, in order, with few steps."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rlpyt.cli.train import read_flags
+from tests.cli.test_commands import rlpyt_command
+from tests.programs import run_script
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [
+    "first_run",
+    "concepts",
+    "custom_environment",
+    "custom_model",
+    "custom_agent",
+    "custom_algorithm",
+    "hooks",
+    "checkpoints",
+    "debugging",
+]
+BLOCK = re.compile(r"^```(python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FLAGS = ["--eval-episodes", "2", "--sampler.kind", "serial"]
+LOGS = "from rlpyt.utils.logging import context; context.LOG_DIR = 'logs'\n"
+
+
+def blocks(page):
+    """Return (language, text) of each block of code; commands have none."""
+    return BLOCK.findall((DOCS / f"{page}.md").read_text(encoding="utf-8"))
+
+
+def commands(text):
+    """Return the arguments of each command ``rlpyt`` in a block."""
+    lines = text.replace("\\\n", " ").splitlines()
+    lines = [line for line in lines if line.startswith("rlpyt ")]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+def few_steps(text):
+    """Return a script or command that takes few environment steps."""
+    text = re.sub(r"\b((?:n_)?steps=)[\d_]+", r"\g<1>1_024", text)
+    text = re.sub(r"\b((?:min_steps_learn|log_interval_steps)=)[\d_]+", r"\g<1>256", text)
+    text = re.sub(r"--steps \d+", "--steps 1024", text)
+    text = re.sub(r"(rlpyt resume .*--steps) \d+", r"\1 2048", text)
+    return text.replace("steps=1_024, resume=True", "steps=2_048, resume=True")
+
+
+def run_script_of(code, path):
+    """Run the blocks of Python since the last command as one script."""
+    path.write_text(LOGS + few_steps(code), encoding="utf-8")
+    paths = {"PYTHONPATH": f"{path.parent}:{DOCS.parent}"}
+    done = run_script(path, directory=path.parent, environ=paths, timeout_s=200)
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_and_commands_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    code, found = "", blocks(page)
+    assert found
+    for number, (language, text) in enumerate([*found, ("", "")]):
+        named = re.match(r"# (\w+\.py)\n", text)  # a module that commands and scripts import
+        if named:
+            (tmp_path / named[1]).write_text(text, encoding="utf-8")
+        elif language:
+            code += f"{text}\n\n"
+        elif code:
+            run_script_of(code, tmp_path / f"{page}_{number}.py")
+            code = ""
+        for command in commands(few_steps(text)):
+            flags = [*FLAGS, "--no-video"] if command[0] == "train" else []
+            assert rlpyt_command(*command, *flags) == 0, (command, capsys.readouterr())
+
+
+EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", [page for page in EVERY_PAGE if page not in PAGES])
+def test_commands_are_understood(page):
+    found = [command for _, text in blocks(page) for command in commands(text)]
+    for command in found:
+        names = command[1:3]  # of the algorithm and the environment
+        if command[0] == "train" and not {"ALGO", "--config"} & {*names} and "my_" not in names[1]:
+            read_flags(*names, command[3:])
