@@ -30,6 +30,7 @@ autodoc_typehints = "none"  # signatures are long enough without them
 autodoc_preserve_defaults = True
 
 HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
+RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
 
 
 def hyperparameters(name):
@@ -45,9 +46,22 @@ def hyperparameters(name):
     return "\n".join(rows)
 
 
+def results(experiments):
+    """Return a Markdown table with rows of ``results.md``."""
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line[:2] == "| "]
+    found = {row[0]: row for row in cells if len(row) == 7}  # rows of experiments
+    rows = ["| command | seeds | evaluation | mean |", "|---|---|---|---|"]
+    for experiment in experiments.split():
+        _, command, _, seeds, evaluation, mean, _ = found[experiment]
+        rows.append(f"| {command} | {seeds} | {evaluation} | {mean} |")
+    return "\n".join(rows)
+
+
 def complete(app, name, source):
-    """Insert tables of hyperparameters, and point links to files beside ``docs`` at GitHub."""
+    """Insert generated tables, and point links to files beside ``docs`` at GitHub."""
     source[0] = HYPERPARAMETERS.sub(lambda found: hyperparameters(found[1]), source[0])
+    source[0] = RESULTS.sub(lambda found: results(found[1]), source[0])
     outside = "](" + "../" * (1 + name.count("/"))
     source[0] = source[0].replace(outside, f"]({REPOSITORY}/blob/main/")
 
