@@ -24,6 +24,7 @@ html_theme = "furo"
 html_title = f"rlpyt {release}"
 myst_heading_anchors = 3
 myst_fence_as_directive = ["mermaid"]
+highlight_language = "text"  # of blocks without a language, which are commands and output
 default_role = "code"  # docstrings have `name` for names
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # signatures are long enough without them
@@ -78,8 +79,10 @@ def signature(app, what, name, cls, options, given, returned):
 
 
 def escape(app, what, name, value, options, lines):
-    """Escape the stars of ``**kwargs``, which docutils takes for bold text."""
-    lines[:] = [line.replace(":param **", r":param \*\*") for line in lines]
+    """Escape ``**kwargs``, which is bold text to docutils, and mark indented code as such."""
+    text = "\n".join(lines).replace(":param **", r":param \*\*")
+    text = re.sub(r"(?m)^([^\s:*-].*\n)\n(?= {4}\S)", r"\1\n::\n\n", text)
+    lines[:] = text.split("\n")
 
 
 def skip(app, what, name, member, skipped, options):
