@@ -48,4 +48,4 @@ def test_the_error_of_a_custom_setting_is_as_shown():
     exec(CUSTOM.split("```python\n")[1].split("```")[0], scope)
     with pytest.raises(ValueError) as caught:
         scope["RegularizedPPO"](weight_penalty=-1)
-    assert f"raises `ValueError: {caught.value}`" in CUSTOM
+    assert f"raises `ValueError: {caught.value}`" in " ".join(CUSTOM.split())
