@@ -24,12 +24,14 @@ html_theme = "furo"
 html_title = f"rlpyt {release}"
 myst_heading_anchors = 3
 myst_fence_as_directive = ["mermaid"]
+highlight_language = "text"  # of blocks without a language, which are commands and output
 default_role = "code"  # docstrings have `name` for names
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # signatures are long enough without them
 autodoc_preserve_defaults = True
 
 HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
+RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
 
 
 def hyperparameters(name):
@@ -45,9 +47,22 @@ def hyperparameters(name):
     return "\n".join(rows)
 
 
+def results(experiments):
+    """Return a Markdown table with rows of ``results.md``."""
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line[:2] == "| "]
+    found = {row[0]: row for row in cells if len(row) == 7}  # rows of experiments
+    rows = ["| command | seeds | evaluation | mean |", "|---|---|---|---|"]
+    for experiment in experiments.split():
+        _, command, _, seeds, evaluation, mean, _ = found[experiment]
+        rows.append(f"| {command} | {seeds} | {evaluation} | {mean} |")
+    return "\n".join(rows)
+
+
 def complete(app, name, source):
-    """Insert tables of hyperparameters, and point links to files beside ``docs`` at GitHub."""
+    """Insert generated tables, and point links to files beside ``docs`` at GitHub."""
     source[0] = HYPERPARAMETERS.sub(lambda found: hyperparameters(found[1]), source[0])
+    source[0] = RESULTS.sub(lambda found: results(found[1]), source[0])
     outside = "](" + "../" * (1 + name.count("/"))
     source[0] = source[0].replace(outside, f"]({REPOSITORY}/blob/main/")
 
@@ -64,8 +79,10 @@ def signature(app, what, name, cls, options, given, returned):
 
 
 def escape(app, what, name, value, options, lines):
-    """Escape the stars of ``**kwargs``, which docutils takes for bold text."""
-    lines[:] = [line.replace(":param **", r":param \*\*") for line in lines]
+    """Escape ``**kwargs``, which is bold text to docutils, and mark indented code as such."""
+    text = "\n".join(lines).replace(":param **", r":param \*\*")
+    text = re.sub(r"(?m)^([^\s:*-].*\n)\n(?= {4}\S)", r"\1\n::\n\n", text)
+    lines[:] = text.split("\n")
 
 
 def skip(app, what, name, member, skipped, options):

@@ -1,4 +1,7 @@
-"""docs/coming_from.md: every name on its right side can be imported, and its examples run."""
+"""docs/coming_from.md: every name on its right side can be imported.
+
+Its examples run in tests/test_docs_pages.py.
+"""
 
 import json
 import pkgutil
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming_from.md"
+ARGUMENTS = {"Stable-Baselines3", "CleanRL"}  # sections about arguments rather than names
 OPTIONAL = {"matplotlib", "scipy", "yaml"}  # libraries of extras and of the reader's own
 
 
@@ -18,7 +22,7 @@ def rows():
         if line.startswith("#"):
             section = line.strip("# ")
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| `"):
+        if line.startswith("| `") and section not in ARGUMENTS:
             found.append((section, re.findall(r"`([^`]+)`", cells[0]), " ".join(cells[1:])))
     return found
 
@@ -59,10 +63,3 @@ def test_every_name_of_their_documentation_has_a_row():
     for section, names in documented.items():
         have = {name for own, left, _ in ROWS if own == section for name in left}
         assert set(names) <= have, (section, set(names) - have)
-
-
-def test_examples_run(capsys):
-    scope = {}
-    for example in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
-        exec(compile(example, str(PAGE), "exec"), scope)
-    assert len(capsys.readouterr().out.splitlines()) == 8

@@ -41,7 +41,7 @@ MAKERS = (
     *(f"gymnasium.envs.registration:{name}" for name in ("make", "make_vec")),
     *(f"envpool.registration:{name}" for name in ("make", "make_gym", "make_gymnasium")),
     *(f"rlpyt.envs.vector.make:{name}" for name in ("make_vec", "make_atari_vec", "make_envpool")),
-    *("rlpyt.envs.gym:make", "gym.envs.registration:make"),
+    *("rlpyt.experiments.api:make", "rlpyt.envs.gym:make", "gym.envs.registration:make"),
 )
 
 
