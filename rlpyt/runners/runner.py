@@ -699,7 +699,7 @@ class MinibatchRlBase(BaseRunner):
             self.log_iteration(itr)
             self._log_progress(itr, eval_time)
         self._log_infos(traj_infos)
-        logger.set_iteration(max(itr, 0))
+        logger.set_iteration((itr + 1) * self.itr_batch_size)
         self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
         state.begin_row(itr, self.algo.update_counter)
 

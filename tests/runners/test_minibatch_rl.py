@@ -117,11 +117,12 @@ def test_progress_has_the_documented_columns_in_order(tmp_path):
     diagnostics = [
         *("NewCompletedTrajs", "StepsInTrajWindow", "Iteration", "CumTime (s)", "CumSteps"),
         *("CumCompletedTrajs", "CumUpdates", "StepsPerSecond", "UpdatesPerSecond"),
-        *("ReplayRatio", "CumReplayRatio"),
+        *("ReplayRatio", "CumReplayRatio", "LearningRate"),
     ]
     assert names[: len(diagnostics)] == [f"Diagnostics/{n}" for n in diagnostics]
     keys = ["Length", "Return", "NonzeroRewards", "DiscountedReturn"]
     keys += ["loss", "gradNorm", "entropy", "perplexity"]
+    keys += ["piLoss", "vLoss", "explainedVariance", "approxKL", "clipFraction"]
     stats = [k + s for k in keys for s in ("Average", "Std", "Median", "Min", "Max")]
     assert names[len(diagnostics) :] == stats
     last = rows_of(tmp_path / "run")[-1]

@@ -191,7 +191,7 @@ def test_wandb_takes_its_key_from_the_environment_only(log, monkeypatch):
     log.dump_tabular()
     log.remove_sink(sink)
     (row, step), finish = calls
-    assert row["Return/Average"] == 2.0 and step == 4 and finish == "finish"
+    assert row["ReturnAverage"] == 2.0 and step == 4 and finish == "finish"
 
     monkeypatch.setenv("WANDB_API_KEY", "secret")
     calls.clear()

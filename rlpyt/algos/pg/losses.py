@@ -7,6 +7,7 @@ count. Losses are scalars, means over the valid samples.
 import torch
 from torch import Tensor
 
+from rlpyt.algos.diagnostics import only_valid
 from rlpyt.utils.tensor import valid_mean
 
 EPS = 1e-6  # lower limit of the standard deviation
@@ -89,10 +90,13 @@ def explained_variance(value: Tensor, return_: Tensor, valid: Tensor | None) -> 
 
     1 for perfect values, 0 for a constant, negative if values are worse than a constant.
     """
-    if valid is not None:
-        value, return_ = value[valid > 0], return_[valid > 0]
-    both = torch.stack((return_ - value, return_))
-    error, total = both.flatten(1).var(1, correction=0).unbind()
+    both = torch.stack((return_ - value, return_)).flatten(1)
+    if valid is None:
+        variances = both.var(1, correction=0)
+    else:  # an index by a mask would wait for the device
+        both = only_valid(both, valid.flatten())
+        variances = (both - both.nanmean(1, keepdim=True)).square().nanmean(1)
+    error, total = variances.unbind()
     return 1 - error / total * (total / total)  # the last factor: NaN instead of infinity
 
 

@@ -44,8 +44,7 @@ class Logger:
         self._summary: TensorBoardSink | None = None
         self._summary_dir: str | None = None
         self._row: Row = {}
-        self._grouped_row: Row = {}
-        self._iteration = 0
+        self._step = 0
         self._snapshot_dir: str | None = None
         self._snapshot_mode = "none"
         self._snapshot_gap = 1
@@ -108,13 +107,13 @@ class Logger:
         Raises:
             TypeError: `val` is an array of several numbers.
         """
-        self._record(str(key), str(key), val)
+        self._record(str(key), val)
 
     def record_tabular_misc_stat(self, key: str, values: Any, placement: str = "back") -> None:
         """Set five columns that describe a set of numbers, all NaN when it is empty.
 
         The columns are ``<key>Average``, ``<key>Std`` (of the population), ``<key>Median``,
-        ``<key>Min`` and ``<key>Max``; in TensorBoard they are grouped as ``<key>/Average`` ...
+        ``<key>Min`` and ``<key>Max``.
 
         Args:
             key: name of the quantity.
@@ -130,15 +129,14 @@ class Logger:
         if self._disabled or self._tabular_disabled:
             return
         for name, value in statistics(key, values).items():
-            self._record(key + name if placement == "back" else name + key, f"{key}/{name}", value)
+            self._record(key + name if placement == "back" else name + key, value)
 
     def dump_tabular(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Write the current row to all outputs, start a new one, and return the written row.
 
         The arguments are passed to ``log``, which writes the row as text.
         """
-        row, grouped_row = self._row, self._grouped_row
-        self._row, self._grouped_row = {}, {}
+        row, self._row = self._row, {}
         if not row or self._disabled or self._tabular_disabled:
             return row
         if self._console and self._log_tabular_only:
@@ -146,8 +144,7 @@ class Logger:
         for line in tabulate(row.items()).splitlines():
             self.log(line, *args, **kwargs)
         for output in [*self._tables.values(), *self._sinks]:
-            grouped = getattr(output.output, "grouped_names", False)
-            output.write(dict(grouped_row if grouped else row), self._iteration)
+            output.write(dict(row), self._step)
         return row
 
     def push_tabular_prefix(self, key: str) -> None:
@@ -165,8 +162,8 @@ class Logger:
             yield
 
     def set_iteration(self, iteration: int) -> None:
-        """Set the iteration of subsequent rows: the ``step`` given to sinks."""
-        self._iteration = int(iteration)
+        """Set the ``step`` given to sinks with subsequent rows; runners set environment steps."""
+        self._step = int(iteration)
 
     def rewind(self, key: str, value: float, marks: Mapping[str, Any] | None = None) -> None:
         """Delete table rows with more than ``value`` in column ``key``, and those after a mark.
@@ -195,11 +192,10 @@ class Logger:
             if name in marks and not cast(CsvSink, table.output).starts_like(marks[name])
         ]
 
-    def _record(self, name: str, grouped_name: str, value: Any) -> None:
+    def _record(self, name: str, value: Any) -> None:
         if not (self._disabled or self._tabular_disabled):
             prefix = "".join(self._tabular_prefixes)
-            self._row[prefix + name] = value = plain_value(prefix + name, value)
-            self._grouped_row[prefix + grouped_name] = value
+            self._row[prefix + name] = plain_value(prefix + name, value)
 
     # Outputs
 

@@ -23,14 +23,15 @@ Row = dict[str, Any]
 
 
 class Sink(Protocol):
-    """Output for one row of results per logging interval.
-
-    A sink with a true attribute ``grouped_names`` receives statistics as "Return/Average", others
-    with the column name "ReturnAverage".
-    """
+    """Output for one row of results per logging interval."""
 
     def write(self, row: Row, step: int) -> None:
-        """Write a row: numbers or short strings by column name; ``step`` is the iteration."""
+        """Write a row: numbers or short strings by column name.
+
+        Args:
+            row: values by column name, the same names in all outputs.
+            step: environment steps so far, the x axis of plots.
+        """
 
     def close(self) -> None:
         """Release resources. No further call follows."""
@@ -211,8 +212,6 @@ class TensorBoardSink:
         ImportError: TensorBoard is not installed.
     """
 
-    grouped_names = True
-
     def __init__(self, log_dir: str | os.PathLike[str] | None = None, writer: Any = None) -> None:
         self.writer = _summary_writer(log_dir) if writer is None else writer
 
@@ -241,8 +240,6 @@ class WandbSink:
     Raises:
         ImportError: wandb is not installed.
     """
-
-    grouped_names = True
 
     def __init__(
         self,
