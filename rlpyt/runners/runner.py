@@ -9,6 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import pin, start_fork_server, summary_of
+from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
 from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
@@ -441,6 +443,13 @@ class MinibatchRlBase(BaseRunner):
             pin(self._cpus_before)
         if self._threads_before is not None:
             torch.set_num_threads(self._threads_before)
+
+    @cached_property
+    def pbar(self) -> ProgBarCounter:
+        """Hidden progress bar, for subclasses written for rlpyt (2019) that update it."""
+        bar = ProgBarCounter(1)
+        bar.stop()
+        return bar
 
     # Evaluation.
 

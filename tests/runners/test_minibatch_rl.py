@@ -378,3 +378,13 @@ def test_settings_are_checked_before_anything_starts(change, message, monkeypatc
     monkeypatch.setattr(runner.sampler, "initialize", lambda **_: pytest.fail("started"))
     with pytest.raises(ValueError, match=message):
         runner.train()
+
+
+def test_runners_of_2019_may_use_the_progress_bar():
+    class OldStyle(MinibatchRl):
+        def log_diagnostics(self, *args, **kwargs):
+            self.pbar.stop()
+            super().log_diagnostics(*args, **kwargs)
+            self.pbar.update(1)
+
+    runner_for(OldStyle, n_itr=2).train()
