@@ -23,6 +23,7 @@ COMMANDS = [  # pages whose commands run
     "debugging",
 ]
 SCRIPTS = [  # further pages whose Python runs
+    "../README",
     "coming_from",
     "algorithms/ppo",
     "algorithms/dqn",
