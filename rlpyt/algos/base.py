@@ -250,6 +250,9 @@ class RlAlgorithm(Recorded):
         self.load_optim_state_dict(state["optimizer"])
         self.update_counter = state["update_counter"]
 
+    def apply_schedule(self, itr: int) -> None:
+        """Set what depends on the iteration, such as a learning rate that decays."""
+
     def interrupt(self) -> None:
         """Mark a discontinuity: the next batch does not continue the last one.
 

@@ -625,6 +625,7 @@ class MinibatchRlBase(BaseRunner):
             self.state.itr = whole_number("the checkpoint's iteration", state["itr"], 0)
             self.agent.load_state_dict(state["agent"])
             self.algo.load_state_dict(state["algo"])
+            self.algo.apply_schedule(self.state.itr)
             exact = bool(self.sampler.load_state_dict(state["sampler"]))
             if not exact:
                 self.algo.interrupt()

@@ -120,11 +120,7 @@ class PPO(PolicyGradientAlgo):
 
         With ``target_kl``, stop before the first step of a policy that has changed too much.
         """
-        if self.linear_lr_schedule:
-            self.gradient_step.scale_learning_rate(1 - itr / self.n_itr)
-            self._clip = self.ratio_clip * (1 - itr / self.n_itr)
-        else:
-            self._clip = self.ratio_clip
+        self.apply_schedule(itr)
         batch = self.make_batch(samples)
         state = self.initial_rnn_state(samples)
         statistics = []
@@ -139,6 +135,13 @@ class PPO(PolicyGradientAlgo):
         self.update_obs_rms(samples)
         columns = zip(*statistics) if statistics else [() for _ in self.returned_fields]
         return self.make_opt_info(torch.stack(x).tolist() if x else [] for x in columns)
+
+    def apply_schedule(self, itr: int) -> None:
+        """Set learning rate and clipping range of an iteration."""
+        self._clip = self.ratio_clip
+        if self.linear_lr_schedule:
+            self.gradient_step.scale_learning_rate(1 - itr / self.n_itr)
+            self._clip *= 1 - itr / self.n_itr
 
     def update(
         self, inputs: Any, init_rnn_state: Tensors | None = None

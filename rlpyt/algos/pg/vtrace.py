@@ -80,13 +80,16 @@ class VTrace(PolicyGradientAlgo):
             samples: batch [T, B] of the sampler.
             sampler_itr: iteration of an asynchronous sampler.
         """
-        if self.linear_lr_schedule:
-            progress = itr if sampler_itr is None else sampler_itr
-            self.gradient_step.scale_learning_rate(max(0.0, 1 - progress / self.n_itr))
+        self.apply_schedule(itr if sampler_itr is None else sampler_itr)
         statistics = self.update(samples)
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
+
+    def apply_schedule(self, itr: int) -> None:
+        """Set the learning rate of an iteration of the sampler."""
+        if self.linear_lr_schedule:
+            self.gradient_step.scale_learning_rate(max(0.0, 1 - itr / self.n_itr))
 
     def update(self, samples: NamedArrayTuple) -> tuple[Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
