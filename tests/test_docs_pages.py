@@ -31,6 +31,7 @@ SCRIPTS = [  # further pages whose Python runs
     "algorithms/qrdqn_iqn",
     "algorithms/sac",
 ]
+SLOW = ("first_run", "custom_environment", "debugging", *SCRIPTS[1:])  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^```(python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS = ["--eval-episodes", "2", "--sampler.kind", "serial"]
@@ -66,7 +67,11 @@ def run_script_of(code, path):
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", [*COMMANDS, *SCRIPTS])
+def marked(page):
+    return pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page
+
+
+@pytest.mark.parametrize("page", map(marked, [*COMMANDS, *SCRIPTS]))
 def test_code_and_commands_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
