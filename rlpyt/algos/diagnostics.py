@@ -74,9 +74,3 @@ def read_means(columns: Columns) -> dict[str, list[float]]:
     device = max((x.device for x in flat), key=lambda device: device.type != "cpu")
     numbers = iter(torch.stack([x.to(device) for x in flat]).tolist())
     return {name: [next(numbers) for _ in xs] for name, xs in scalars.items()}
-
-
-def _means(tensors: list[Tensor]) -> list[Tensor]:
-    if all(x.dim() == 0 for x in tensors):
-        return tensors
-    return [mean for rows in stacked(tensors) for mean in row_means(rows)]

@@ -184,7 +184,7 @@ class PlainCritic(QofMuMlpModel):
 @pytest.mark.parametrize("kind", ["td3", "sac"])
 @pytest.mark.parametrize("limit", [None, 0.3])
 def test_separate_critics_train_as_joined_ones(kind, limit):
-    """Where there is a limit on gradients, it is each critic's own in both forms."""
+    """A limit on gradients applies to each critic separately in both forms."""
     found = []
     for Model in (QofMuMlpModel, PlainCritic):
         algo = ALGOS[kind](learning_rate=1e-2, clip_grad_norm=limit, **SMALL)

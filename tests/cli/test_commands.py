@@ -550,7 +550,7 @@ def test_training_goes_on_without_a_terminal(kind, redirected, tmp_path, monkeyp
 
 
 def _only_helpers():
-    """Whether all that is left are multiprocessing's fork server and its tracker."""
+    """Return True if only multiprocessing's fork server and its tracker are left."""
     left = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
     return all("forkserver import main" in line or "resource_tracker" in line for line in left)
 

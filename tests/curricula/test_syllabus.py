@@ -13,7 +13,7 @@ from tests.parts import EchoAgent
 
 
 class StandIn:
-    """What of ``syllabus.core.Curriculum`` its synchronisation layer calls, and we do."""
+    """The methods of ``syllabus.core.Curriculum`` that its synchronization layer and rlpyt call."""
 
     requires_step_updates = False
     num_tasks = 6

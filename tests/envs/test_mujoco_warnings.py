@@ -1,4 +1,4 @@
-"""What MuJoCo warns of at every model is said once, by the main process."""
+"""Warnings that MuJoCo gives for every model are shown once, by the main process."""
 
 import warnings
 
@@ -11,7 +11,7 @@ mujoco = pytest.importorskip("mujoco")
 
 
 def said_twice():
-    """What comes of the same warning for two models."""
+    """Return the output of the same warning for two models."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         make("InvertedPendulum-v5").close()

@@ -1,4 +1,4 @@
-"""What docs/evolution.md shows runs as it stands."""
+"""The code in docs/evolution.md runs."""
 
 import re
 from pathlib import Path

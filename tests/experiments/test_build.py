@@ -1,4 +1,4 @@
-"""What a configuration may name as an environment."""
+"""Environments that a configuration may name."""
 
 import json
 import sys

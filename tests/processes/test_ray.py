@@ -1,4 +1,4 @@
-"""What an actor does, whatever Ray does with it."""
+"""Behavior of an actor, independent of Ray."""
 
 from rlpyt.processes.child import Child
 from rlpyt.processes.ray import RayChild, WithArrays

@@ -21,7 +21,7 @@ def form(request):
 
 
 class Table:
-    """What a tree holds, said row by row: absolute rows in lists, on where lists say so."""
+    """Plain definition of a tree's content, row by row, in lists."""
 
     def __init__(self, T, B, back, forward, default, shift):
         self.T, self.B, self.back, self.forward = T, B, back, forward

@@ -86,7 +86,7 @@ def copier(runner):
 
 
 def send(number, whom):
-    """What a disaster does: a signal to one of the above."""
+    """Send a signal to one of the above."""
     return lambda runner: os.kill(whom(runner), number)
 
 

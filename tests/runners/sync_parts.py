@@ -49,7 +49,7 @@ def sync_runner(
 
 
 def same(a, b, atol=0.0):
-    """Whether two states of agents are the same, up to atol."""
+    """Return True if two states of agents are equal up to atol."""
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k], atol) for k in a)
     return torch.equal(a, b) if not atol else torch.allclose(a, b, rtol=0, atol=atol)

@@ -1,4 +1,4 @@
-"""What is on its way between an asynchronous sampler and the replay while the feed pauses."""
+"""Batches between an asynchronous sampler and the replay while the pipeline pauses."""
 
 import threading
 import time

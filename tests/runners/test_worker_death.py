@@ -1,4 +1,4 @@
-"""When a worker dies, the master saves what it has: the last whole iteration."""
+"""After the death of a worker, the master saves the last complete iteration."""
 
 import itertools
 import os

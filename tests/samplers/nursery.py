@@ -76,7 +76,7 @@ def train(SamplerCls, method, run):
 
 
 def be_a_program(directory, name, kind, **settings):
-    """What the forked process does; the exit code, as Python would give it."""
+    """Run the forked process; return the exit code as Python would."""
     os.setsid()
     for number, ending in ((1, "out"), (2, "err")):
         fd = os.open(Path(directory) / f"{name}.{ending}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,4 +1,4 @@
-"""Where the machine has too little of something, starting is refused in words that say of what."""
+"""Starting fails with an error that names the resource of which there is too little."""
 
 import errno
 import multiprocessing as mp

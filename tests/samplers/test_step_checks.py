@@ -1,4 +1,4 @@
-"""What environments give is held against what there is room for; what does not fit is named."""
+"""Values of environments are checked against the record; mismatches are named."""
 
 import re
 import warnings

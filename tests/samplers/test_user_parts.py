@@ -1,4 +1,4 @@
-"""What people write themselves, in the documented forms, works in every sampler."""
+"""Custom parts in the documented forms work in every sampler."""
 
 import warnings
 

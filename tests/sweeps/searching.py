@@ -61,7 +61,7 @@ def cores(n):
 
 
 def source(sweep):
-    """What a launcher that takes over would ask; it knows all that is over."""
+    """Return the queries of a launcher that takes over and knows all ended runs."""
     found = source_of(sweep, SHARE)
     for job in sweep.jobs():
         if job.state() not in ("queued", "running"):

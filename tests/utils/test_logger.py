@@ -1,4 +1,4 @@
-"""What is logged arrives everywhere it should, once, in a stable form."""
+"""Logged values arrive once in every output, in a stable form."""
 
 import csv
 import inspect

@@ -164,7 +164,7 @@ class Knowing(torch.nn.Module):
 @pytest.mark.parametrize("n_step", [1, 3, 7])
 @pytest.mark.parametrize("kind", ["dqn", "cat", "qr"])
 def test_truncated_episodes_are_worth_what_would_have_followed(kind, n_step):
-    """Where the network knows the value without time limits, no transition has an error."""
+    """If the network knows the value without time limits, no transition has an error."""
     kwargs = dict(discount=0.9, n_step_return=n_step, delta_clip=None, **SMALL)
     algo = {
         "dqn": lambda: DQN(**kwargs),

@@ -1,4 +1,4 @@
-"""What Q-learning's optimizer is built with."""
+"""Arguments of the optimizer of Q-learning."""
 
 import pytest
 import torch

@@ -260,7 +260,7 @@ def reset_targets(agent):
 @pytest.mark.parametrize("n_step", [1, 3, 7])
 @pytest.mark.parametrize("kind", ALGOS)
 def test_truncated_episodes_are_worth_what_would_have_followed(kind, n_step):
-    """Where the critic knows the value without time limits, no transition has an error."""
+    """If the critic knows the value without time limits, no transition has an error."""
     for terminate in (False, True):
         algo = algorithm(kind, discount=0.9, n_step_return=n_step)
         agent = with_model(kind, Knowing)

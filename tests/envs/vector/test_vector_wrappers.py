@@ -29,7 +29,7 @@ WAIT = [lambda t, row: False, lambda t, row: row == 1 and t % 4 != 3]
 
 
 def both(make, wait, T=25, **kwargs):
-    """What a wrapped and a bare run show, and the wrapper. Serial rows stand still and wait."""
+    """Return the results of a wrapped and a bare run, and the wrapper. Serial rows wait."""
     wrapped = make(oracle(**kwargs))
     return run(wrapped, T, wait=wait), run(oracle(**kwargs), T, wait=wait), wrapped
 

@@ -1,4 +1,4 @@
-"""What every policy-gradient model promises, and what is particular to some."""
+"""Properties of all policy-gradient models, and of single ones."""
 
 import copy
 import pickle

@@ -77,7 +77,7 @@ def test_invalid_launches_are_refused_before_writing_files(tmp_path, script):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """Where experiments land."""
+    """Return the root directory of experiments."""
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path / "data"))
     return tmp_path / "data"
 
