@@ -172,6 +172,11 @@ class RlAlgorithm(Recorded):
         fields = tuple(self.opt_info_fields)
         return opt_info_class(fields)(*(others.get(k, recorded.get(k, [])) for k in fields))
 
+    def empty_opt_info(self) -> Any:
+        """Return a named tuple of empty lists, one for each of ``opt_info_fields``."""
+        fields = tuple(self.opt_info_fields)
+        return opt_info_class(fields)(*([] for _ in fields))
+
     def add_recorded(self, opt_info: Any) -> None:
         """Append recorded statistics to the lists of an ``opt_info``."""
         for name, values in self.read_recorded().items():

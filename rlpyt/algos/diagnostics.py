@@ -1,5 +1,6 @@
 """Statistics of updates that stay on the device until the iteration ends."""
 
+import math
 from collections import deque
 
 import torch
@@ -58,19 +59,22 @@ def row_means(x: Tensor) -> list[Tensor]:
 
 
 def read_means(columns: Columns) -> dict[str, list[float]]:
-    """Return the mean of each statistic in each update, by one transfer from the device.
+    """Return the mean of each statistic in each update; from a GPU, by one transfer.
 
     NaN entries of tensors do not count.
     """
-    scalars = {
-        name: xs
-        if not xs or xs[0].dim() == 0
-        else [m for rows in stacked(xs) for m in row_means(rows)]
-        for name, xs in columns.items()
-    }
-    flat = [x for xs in scalars.values() for x in xs]
-    if not flat:
-        return {}
-    device = max((x.device for x in flat), key=lambda device: device.type != "cpu")
-    numbers = iter(torch.stack([x.to(device) for x in flat]).tolist())
-    return {name: [next(numbers) for _ in xs] for name, xs in scalars.items()}
+    flat = [x for xs in columns.values() for x in xs]
+    device = next((x.device for x in flat if x.device.type != "cpu"), None)
+    if device is None:
+        means = map(_mean, flat)
+    else:
+        scalars = [(x if x.dim() == 0 else x.nanmean()).to(device) for x in flat]
+        means = iter(torch.stack(scalars).tolist())
+    return {name: [next(means) for _ in xs] for name, xs in columns.items()}
+
+
+def _mean(x: Tensor) -> float:
+    if x.dim() == 0:
+        return x.item()
+    mean = x.mean().item()  # faster than nanmean
+    return x.nanmean().item() if math.isnan(mean) else mean

@@ -470,7 +470,7 @@ class ReplayAlgo(RlAlgorithm):
         progress = itr if sampler_itr is None else sampler_itr
         if samples is not None:
             self.store(samples)
-        opt_info = self.make_opt_info([] for _ in self.returned_fields)
+        opt_info = self.empty_opt_info()
         if not self.may_learn(progress, sampler_itr):
             return opt_info
         self.update_itr_hyperparams(progress)
@@ -484,7 +484,8 @@ class ReplayAlgo(RlAlgorithm):
                 if self._fixed_updates is None:
                     self._updates_postponed = n_updates - n_made
                 break  # all rows that could be drawn are void
-        self.add_recorded(opt_info)
+        if n_updates:
+            self.add_recorded(opt_info)
         return opt_info
 
     def draw_batch(self) -> Any:
