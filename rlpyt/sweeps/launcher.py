@@ -395,7 +395,12 @@ def next_attempt(
         _move_aside(run_dir, job.path / f"{ASIDE}{len(before)}")
     if spec.variant:
         save_variant(spec.variant, run_dir.parent)
-    values = {"affinity": slot.code, "sweep": sweep.path, "job": job.path, "run_dir": run_dir}
+    values = {
+        "affinity": slot.resources.to_code(),
+        "sweep": sweep.path,
+        "job": job.path,
+        "run_dir": run_dir,
+    }
     return Attempt(
         number=before[-1].number + 1 if before else 1,
         command=tuple(_filled(part, values) for part in command),

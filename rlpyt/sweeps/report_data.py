@@ -16,6 +16,7 @@ from pathlib import Path
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import MEMBER, TRIAL
+from rlpyt.sweeps.slots import describe_share
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
@@ -220,7 +221,7 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
         ("Started", moment(view.made)),
         *([("Last run ended", moment(max(ends)))] if ends else []),
         ("Where", view.where + (f" ({', '.join(hosts)})" if hosts else "")),
-        ("Slots", view.slots),
+        ("Slots", f"{view.n_slots} ({describe_share(view.resources)})"),
         *([("Slots in use", f"{used:.0%} of the time")] if used is not None else []),
         ("Launcher", (view.launcher or "not running") + (", paused" if view.paused else "")),
     ]

@@ -4,6 +4,7 @@ import itertools
 import shutil
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -62,10 +63,10 @@ def test_runs_receive_their_slot_and_are_pinned_to_its_cores(tmp_path):
     told = job(0, command=(*python(code), "{affinity}"))
     sweep = sweep_of(tmp_path, [told])
     launcher = launcher_of(sweep)
-    launcher.slots[0] = type(launcher.slots[0])(0, "0slt_2cpu_1cpr", launcher.slots[0].cpus[:1])
+    launcher.slots[0] = replace(launcher.slots[0], cpus=launcher.slots[0].cpus[:1])
     launcher.run()
     core = launcher.slots[0].cpus[0]
-    assert sweep.jobs()[0].last_lines() == [f"0slt_2cpu_1cpr [{core}]"]
+    assert sweep.jobs()[0].last_lines() == [f"0slt_2cpu_0gpu_1cpr [{core}]"]
 
 
 def test_a_failed_run_is_retried_up_to_its_limit(tmp_path):
