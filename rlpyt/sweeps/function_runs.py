@@ -27,7 +27,7 @@ Function = Callable[[dict[str, Any], int, Any, str], Any]
 
 
 class ExperimentError(RlpytError, RuntimeError):
-    """Some calls of an experiment failed; the results of the others are kept.
+    """Failure of some calls of an experiment; the results of the others are kept.
 
     Attributes:
         exit_codes: of the failed calls, by directory ``<ID>/<seed>``; negative: the number of the

@@ -181,7 +181,7 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
         RunRecord(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs
     ]
     environments = {run.environment for run in runs} - {""}
-    if len(environments) == 1:  # of those that have not begun as well
+    if len(environments) == 1:  # also of those that have not started
         runs = [replace(run, settings={"env": min(environments), **run.settings}) for run in runs]
     if group_by:
         keys = [grouping.find_setting(name, runs) for name in group_by]

@@ -92,7 +92,7 @@ def divide_machine(
     machine = Machine.here()
     pins = machine.n_granted == machine.n_core
     # With GPUs, physical cores are counted, whose second threads belong to the same run. A
-    # container with a quota has processor time, but not cores of its own.
+    # container with a quota has processor time, but not its own cores.
     cores = len(machine.cpus) if pins and not gpus_per_run else machine.n_granted
     if cores < cpus_per_run:
         raise ValueError(

@@ -185,7 +185,7 @@ class SweepSpec:
             self._refuse(not trains and self.script is None, missing)
         for key in ("env", "preset"):
             with self.blaming(key):
-                alone = f"{key} is for train; a script has settings of its own under options"
+                alone = f"{key} is for train; a script has its own settings under options"
                 self._refuse(self.script is not None and getattr(self, key) is not None, alone)
         with self.blaming(""):
             envless = trains and self.env is None and "env" not in varied
