@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import tyro
 
 from rlpyt.cli.flags import parse
-from rlpyt.utils.launching.affinity import affinity_from_code, encode_affinity, prepend_run_slot
+from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import listed, placement
 from rlpyt.utils.launching.resources import AffinityError, Resources
+from rlpyt.utils.launching.shares import affinity_of
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted
 
@@ -57,15 +58,15 @@ def describe_code(code: str) -> str:
     """
     resources = Resources.from_code(code).checked()
     one = resources.run_slot is not None
-    slots = [resources.checked_slot()] if one else list(range(resources.n_run_slots))
-    machine_code = dataclasses.replace(resources, run_slot=None).to_code()
-    rows = [row for slot in slots for row in _rows(prepend_run_slot(slot, machine_code))]
+    numbers = [resources.checked_slot()] if one else list(range(resources.n_run_slots))
+    slots = [dataclasses.replace(resources, run_slot=number) for number in numbers]
+    rows = [row for slot in slots for row in _rows(slot)]
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     table = tabulate([[row[name] for name in columns] for row in rows], columns, stralign="left")
     runner = "AsyncRl" if resources.async_sample else "SyncRl"
     runner = runner if resources.async_sample or resources.n_ranks > 1 else "MinibatchRl"
     lines = [f"{code}: {resources.describe()}", f"for {runner}", "", table, ""]
-    notes = [*resources.notes(), *_missing_here(resources, machine_code, slots)]
+    notes = [*resources.notes(), *_missing_here(resources, slots)]
     return "\n".join(lines + [f"Note: {note}." for note in notes]).rstrip()
 
 
@@ -118,9 +119,9 @@ def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]
             yield use, code
 
 
-def _rows(code: str) -> Iterator[Row]:
+def _rows(resources: Resources) -> Iterator[Row]:
     """Yield one row per process of a run, with the process's resources."""
-    affinity, resources = affinity_from_code(code), Resources.from_code(code)
+    affinity = affinity_of(resources)
     slot = str(resources.run_slot)
     if isinstance(affinity, list):
         parts = [(f"rank {i}", own) for i, own in enumerate(affinity)]
@@ -161,8 +162,8 @@ def _describe_workers(workers: list[tuple[int, ...]]) -> str:
     return f"{len(workers)}: " + " | ".join(cores)
 
 
-def _missing_here(resources: Resources, machine_code: str, slots: list[int]) -> Iterator[str]:
-    """Yield notes on the resources of a code that this machine lacks or numbers differently."""
+def _missing_here(resources: Resources, slots: list[Resources]) -> Iterator[str]:
+    """Yield notes on the resources of run slots that this machine lacks or numbers differently."""
     gpus, wanted = n_gpus(), resources.n_gpu
     if gpus < wanted:
         yield f"this machine has {gpus} of the {wanted} GPUs"
@@ -174,11 +175,11 @@ def _missing_here(resources: Resources, machine_code: str, slots: list[int]) -> 
     lost = []
     for slot in slots:
         try:
-            where = placement(prepend_run_slot(slot, machine_code))
+            where = placement(slot)
         except AffinityError:
-            lost.append(slot)
+            lost.append(slot.checked_slot())
             continue
-        cores = dataclasses.replace(resources, run_slot=slot).run_cores()
+        cores = slot.run_cores()
         used = {where[core] for core in cores}
         missing |= {cpu for cpu, here in where.items() if cpu not in cores and here in used}
         moved.update(where)

@@ -80,6 +80,7 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
 def as_dict(sweep: SweepView) -> dict[str, Any]:
     """Return all data of the sweep as plain values."""
     found = {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilization()}
+    found["slots"] = sweep.resources.to_code()
     for run in found["runs"]:
         run["return"] = run.pop("return_")
     return found

@@ -141,7 +141,7 @@ def _check_import(module: str) -> None:
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
-        return  # the import raises an error that says more
+        return  # the import raises a more precise error
     if spec is None or not spec.has_location or origin(module) != "user":
         return
     source = Path(str(spec.origin)).read_text(encoding="utf-8")

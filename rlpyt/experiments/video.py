@@ -166,7 +166,7 @@ def _play(
 
 
 class _Actor:
-    """Chooses the actions of several environments."""
+    """Base class of actors, which choose the actions of several environments."""
 
     def start(self, b: int, observation: Any) -> None:
         """Start an episode in environment b."""
@@ -195,7 +195,7 @@ class _FunctionActor(_Actor):
 
 
 class _AgentActor(_Actor):
-    """Steps an agent for all rows at once, as samplers do; the agent keeps state per row."""
+    """Actor that steps an agent for all rows at once, as samplers do; it keeps state per row."""
 
     def __init__(self, agent: Any, spaces: Any, n: int) -> None:
         self._agent = agent

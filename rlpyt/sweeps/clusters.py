@@ -19,7 +19,7 @@ OWN_SETTINGS = {"cluster"}  # the others are submitit's
 
 
 class SlurmExecutor:
-    """Submits each attempt as a SLURM job; directories must be shared with its nodes.
+    """Executor that submits attempts as SLURM jobs; directories must be shared with its nodes.
 
     Args:
         share: cores and GPUs of a run.
@@ -119,7 +119,7 @@ class _SlurmHandle:
 
 
 class RayExecutor:
-    """Runs each attempt as a Ray task; directories must be shared by all nodes.
+    """Executor that runs attempts as Ray tasks; directories must be shared by all nodes.
 
     Args:
         share: cores and GPUs of a run.

@@ -8,12 +8,14 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Job, JobDirectory
+from rlpyt.sweeps.slots import read_code
 from rlpyt.utils.files import atomic_write, write_text
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.text import counted
 from rlpyt.version import VERSION
@@ -27,7 +29,7 @@ TO_STOP = "to_stop"
 FORGIVEN = "forgiven"
 TREE = "experiments_tree.txt"
 NUM_LAUNCHED = "num_launched.txt"
-FORMAT = 1
+FORMAT = 2  # 1: with an affinity code, "slots", in place of "resources"
 LEAST_FREE_BYTES = 50 * 2**20  # free disk space below which no run starts
 
 
@@ -37,7 +39,7 @@ class About:
 
     Attributes:
         title: heading of reports.
-        slots: affinity code of the hardware and of a run's share of it.
+        resources: the hardware and its division among runs.
         where: executor of the runs: "local", "slurm" or "ray".
         place: settings of the executor, such as the partition.
         search: settings of a search, which adds runs; empty without one.
@@ -48,7 +50,7 @@ class About:
     """
 
     title: str
-    slots: str
+    resources: Resources
     where: str = "local"
     place: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, Any] = field(default_factory=dict)
@@ -81,13 +83,10 @@ class SweepDirectory:
                 "`rlpyt sweep` named when it started."
             )
         try:
-            content = json.loads(about.read_text(encoding="utf-8"))
-            if content.get("format") != FORMAT:
-                raise ValueError(f"format {content.get('format')}, this rlpyt reads {FORMAT}")
-            known = {item.name for item in fields(About)}
-            self.about = About(**{k: v for k, v in content.items() if k in known})
-        except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{about} is not the file of a sweep: {error}.") from error
+            self.about = _read_about(json.loads(about.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(f"{about} is not the file of a sweep: {what}.") from error
 
     @classmethod
     def create(
@@ -120,7 +119,7 @@ class SweepDirectory:
             os.sync()  # once for all files, before the queue appears
             for name, content in (beside or {}).items():
                 (unfinished / name).write_bytes(content)
-            about = About(**{**asdict(about), "made": about.made or time.time()})
+            about = replace(about, made=about.made or time.time())
             _write_json(unfinished / ABOUT, asdict(about))
             os.rename(unfinished, path / QUEUE)
         except BaseException as error:
@@ -262,6 +261,19 @@ def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
         write_text(Path(exp_dir, NUM_LAUNCHED), f"{n} of {total} launched\n")
     except OSError:
         return
+
+
+def _read_about(content: dict[str, Any]) -> About:
+    """Read the content of ``sweep.json``, of this format or an earlier one."""
+    if content.get("format") not in (1, FORMAT):
+        raise ValueError(f"format {content.get('format')}, this rlpyt reads 1 to {FORMAT}")
+    if content["format"] == 1:
+        resources = read_code(content["slots"])
+    else:
+        resources = Resources(**content["resources"]).checked()
+    known = {item.name for item in fields(About)} - {"format"}
+    values = {name: value for name, value in content.items() if name in known}
+    return About(**{**values, "resources": resources})
 
 
 def _job_path(queue: Path, number: int) -> Path:

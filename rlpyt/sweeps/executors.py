@@ -25,7 +25,7 @@ EXECUTORS = ("local", "slurm", "ray")
 
 
 class ExecutorError(RlpytError, RuntimeError):
-    """An executor cannot start a run now; a later attempt may succeed."""
+    """Failure to start a run, which may succeed later."""
 
 
 class Handle(Protocol):
@@ -47,7 +47,7 @@ class Handle(Protocol):
 
 
 class Executor(Protocol):
-    """Starts attempts.
+    """Interface of executors, which start attempts.
 
     Attributes:
         name: one of ``EXECUTORS``.
@@ -103,7 +103,7 @@ class LockHandle:
 
 
 class LocalExecutor:
-    """Runs supervisors as processes of this machine, each in its own session."""
+    """Executor that runs supervisors as processes of this machine, each in its own session."""
 
     name = "local"
     assigns_hardware = True

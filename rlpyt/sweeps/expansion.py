@@ -22,7 +22,6 @@ from rlpyt.experiments.settings import default_options, fitted, setting_types, t
 from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec
-from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.launching.run_limit import TooManyRuns
 from rlpyt.utils.launching.variant import (
     Variant,
@@ -314,8 +313,8 @@ def fit_options(options: RunOptions, given: Mapping[str, Any], share: Slot) -> R
     """
     sampler = given.get("sampler", {})
     if "n_workers" not in sampler and options.sampler.kind in ("cpu", "gpu"):
-        own = Resources.from_code(share.code)
-        cores = len(own.run_cores()) if share.cpus else options.sampler.n_workers
+        own = share.resources.run_cores()
+        cores = len(own) if share.cpus else options.sampler.n_workers
         B = options.sampler.batch_B
         n_workers = max(n for n in range(1, min(cores, B) + 1) if B % n == 0)
         options = options.updated({"sampler": {"n_workers": n_workers}})

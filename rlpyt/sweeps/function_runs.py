@@ -17,8 +17,8 @@ from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.start import command_line, launcher_of, say_now
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.files import atomic_write
-from rlpyt.utils.launching.affinity import encode_affinity
 from rlpyt.utils.launching.machine import names_of_gpus
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.launching.run_limit import MAX_RUNS, check_count
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.serialize import dumps, loads
@@ -27,7 +27,7 @@ Function = Callable[[dict[str, Any], int, Any, str], Any]
 
 
 class ExperimentError(RlpytError, RuntimeError):
-    """Some calls of an experiment failed; the results of the others are kept.
+    """Failure of some calls of an experiment; the results of the others are kept.
 
     Attributes:
         exit_codes: of the failed calls, by directory ``<ID>/<seed>``; negative: the number of the
@@ -168,9 +168,9 @@ def _sweep(
     try:
         sweep = SweepDirectory(root)
     except FileNotFoundError:
-        slots = encode_affinity(n_cpu_core=max_workers, set_affinity=False)
+        resources = Resources(n_cpu_core=max_workers, set_affinity=False)
         title = getattr(run, "__name__", "experiment")
-        about = About(title=title, slots=str(slots), made_by=command_line())
+        about = About(title=title, resources=resources, made_by=command_line())
         return SweepDirectory.create(root, about, jobs, {CALLS: content})
     before = [(one.job.name, one.job.settings) for one in sweep.jobs()]
     if before != [(job.name, job.settings) for job in jobs]:

@@ -25,8 +25,8 @@ State = Literal["queued", "running", "done", "failed", "pruned"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
 
 CANCELLED = "cancelled"
-NOTES = ("told", "remote_id")  # about an attempt, in files of their own
-BEGIN = r"--- \S+ \S+ attempt \d+: "  # what a supervisor writes above the output of an attempt
+NOTES = ("told", "remote_id")  # of an attempt, each in its own file
+BEGIN = r"--- \S+ \S+ attempt \d+: "  # written by supervisors above the output of an attempt
 UNRECORDED_END = "its end was not recorded: the machine stopped, or its supervisor was killed"
 
 
@@ -123,7 +123,7 @@ class Attempt:
 
 
 class DamagedFile(ValueError):
-    """A file of the queue cannot be read; the message names it and says what to do."""
+    """Unreadable file of the queue; the message names it and the remedy."""
 
 
 class JobDirectory:

@@ -29,11 +29,11 @@ RETRY_DELAY_S = 10.0  # after a run failed to start
 
 
 class SourceError(RlpytError, RuntimeError):
-    """No further job is useful until the user fixes something; the message says what."""
+    """Failure of a source that the user must fix before further jobs; the message says how."""
 
 
 class Source(Protocol):
-    """Adds jobs in the course of a sweep; called by the launcher in its own thread.
+    """Interface of sources, which add jobs during a sweep; called in the launcher's thread.
 
     A launcher first notifies the source of all jobs that have ended, in the order of their
     numbers, also those that an earlier launcher ran. Any method may raise ``SourceError``.
@@ -61,7 +61,7 @@ class Source(Protocol):
 
 
 class NoSource:
-    """A source without jobs, for sweeps whose jobs are known from the start."""
+    """Source without jobs, for sweeps whose jobs are known from the start."""
 
     noun = "run"
 
@@ -93,7 +93,7 @@ class _Running:
 
 
 class Launcher:
-    """Runs every job of a sweep to its end exactly once, across restarts of the launcher.
+    """Launcher that runs every job of a sweep to its end exactly once, across its restarts.
 
     Runs of a killed launcher continue, and the next launcher on the same directory adopts them. On
     Ctrl-C, SIGTERM or ``rlpyt sweep stop`` runs save their checkpoints and end; the next launcher
@@ -132,11 +132,6 @@ class Launcher:
         self._last_report = ""
         self._not_before_s = 0.0  # time.monotonic() before which no run is started
 
-    @property
-    def states(self) -> dict[int, State]:
-        """Return the state of each job by its number, as known to this launcher."""
-        return dict(self._states)
-
     def run(self) -> int:
         """Run jobs until none is left, or until asked to stop.
 
@@ -147,7 +142,7 @@ class Launcher:
         Raises:
             RunDirectoryError: another launcher is at work here.
             FileNotFoundError: the directory was removed meanwhile.
-            SourceError: what adds jobs has given up; what ran has been stopped.
+            SourceError: the source cannot add further jobs; running ones have been stopped.
         """
         with ExitStack() as stack:
             stack.enter_context(self.sweep.lock())
@@ -395,7 +390,12 @@ def next_attempt(
         _move_aside(run_dir, job.path / f"{ASIDE}{len(before)}")
     if spec.variant:
         save_variant(spec.variant, run_dir.parent)
-    values = {"affinity": slot.code, "sweep": sweep.path, "job": job.path, "run_dir": run_dir}
+    values = {
+        "affinity": slot.resources.to_code(),
+        "sweep": sweep.path,
+        "job": job.path,
+        "run_dir": run_dir,
+    }
     return Attempt(
         number=before[-1].number + 1 if before else 1,
         command=tuple(_filled(part, values) for part in command),
@@ -430,10 +430,10 @@ def _move_aside(run_dir: Path, aside: Path) -> None:
 
 
 class _SignalHandlers:
-    """Handles SIGINT and SIGTERM inside a ``with`` block, in the main thread."""
+    """Context manager that handles SIGINT and SIGTERM, in the main thread."""
 
-    def __init__(self, hear: Callable[[int], None]) -> None:
-        self._on_signal = hear
+    def __init__(self, on_signal: Callable[[int], None]) -> None:
+        self._on_signal = on_signal
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:

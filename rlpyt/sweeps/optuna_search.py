@@ -24,7 +24,7 @@ HYPERBAND_RUNGS = 27  # hyperband prunes no run before this fraction of its step
 
 
 class OptunaSearch:
-    """A source of runs: a trial for each setting, with a run for each seed.
+    """Source of runs: a trial for each setting, with a run for each seed.
 
     The study is in a database, by default beside the queue, which ``optuna-dashboard`` can show.
     After a killed launcher, the next one adds missing runs of proposed trials, and completes

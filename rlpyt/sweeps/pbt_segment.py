@@ -18,7 +18,7 @@ from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 
 
 class EndsAt(Hook):
-    """Stops training early, with a snapshot.
+    """Hook that stops training early, with a snapshot.
 
     Args:
         steps: environment steps; the last iteration is the last one that ends within them.

@@ -16,8 +16,16 @@ from rlpyt.sweeps.expansion import RLPYT, expand, jobs_of, setting_for
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.search import Search, read_search, total_steps
 from rlpyt.sweeps.search_results import short_text
-from rlpyt.sweeps.slots import Slot, code_for_cluster, code_for_machine, describe_share, slots_of
+from rlpyt.sweeps.slots import (
+    Slot,
+    describe_share,
+    divide_cluster,
+    divide_machine,
+    read_code,
+    slots_of,
+)
 from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.names import dir_names
 from rlpyt.utils.seed import stream
@@ -32,12 +40,12 @@ class SweepPlan:
 
     Attributes:
         spec: content of the sweep file.
-        slots: affinity code.
+        resources: the hardware and its division among runs.
         jobs: jobs known from the start; empty with ``spec.search``.
     """
 
     spec: SweepSpec
-    slots: str
+    resources: Resources
     jobs: tuple[Job, ...]
 
     def default_directory(self) -> Path:
@@ -48,7 +56,7 @@ class SweepPlan:
     def describe(self) -> list[str]:
         """Describe the runs: a summary, followed by one line for each."""
         spec = self.spec
-        slots = slots_of(self.slots, spec.where, spec.place.get("at_once"))
+        slots = slots_of(self.resources, spec.where, spec.place.get("at_once"))
         what = counted(len(self.jobs), "run")
         lines = [f"  {job.name}" for job in self.jobs[:MAX_LISTED]]
         if spec.search is not None:
@@ -57,7 +65,7 @@ class SweepPlan:
         lines.insert(
             0,
             f"{spec.title}: {what}, {len(slots)} at once "
-            f"({describe_share(slots[0])}, {spec.where})",
+            f"({describe_share(self.resources)}, {spec.where})",
         )
         left = len(self.jobs) - MAX_LISTED
         return lines + [f"  ... and {left} more"] * (left > 0)
@@ -73,7 +81,7 @@ class SweepPlan:
         return {
             "jobs": self.jobs,
             "title": self.spec.title,
-            "slots": self.slots,
+            "resources": self.resources,
             "where": self.spec.where,
             "executor_settings": self.spec.place,
             "search": search,
@@ -86,7 +94,7 @@ def plan_sweep(path: Path, slots: str | None = None, any_number: bool = False) -
 
     Args:
         path: the sweep file.
-        slots: affinity code that replaces the file's.
+        slots: affinity code of the hardware, in place of the file's resources.
         any_number: True to ignore ``max_runs``.
 
     Raises:
@@ -95,27 +103,28 @@ def plan_sweep(path: Path, slots: str | None = None, any_number: bool = False) -
     spec = read_spec(path)
     if any_number:
         spec = replace(spec, max_runs=sys.maxsize)
-    code = slots or _slots_in(spec)
-    share = slots_of(code, spec.where)[0]
+    resources = _resources_in(spec) if slots is None else read_code(slots)
+    share = slots_of(resources, spec.where)[0]
     if spec.search is not None:
         read_search(spec)
-        return SweepPlan(spec, code, ())
+        return SweepPlan(spec, resources, ())
     jobs = jobs_of(spec, expand(spec), share)
-    return SweepPlan(spec, code, tuple(jobs))
+    return SweepPlan(spec, resources, tuple(jobs))
 
 
-def _slots_in(spec: SweepSpec) -> str:
-    """Return the file's affinity code, or that of its resources; checked for this machine."""
+def _resources_in(spec: SweepSpec) -> Resources:
+    """Return the resources that the file asks for; checked for this machine."""
     if spec.slots is not None:
         with spec.blaming("slots"):
-            slots_of(spec.slots, spec.where)
-            return spec.slots
+            resources = read_code(spec.slots)
+            slots_of(resources, spec.where)
+            return resources
     if spec.resources is not None:
         with spec.blaming("resources"):
-            code_of = code_for_machine if spec.where == "local" else code_for_cluster
-            return code_of(**spec.resources)
+            divide = divide_machine if spec.where == "local" else divide_cluster
+            return divide(**spec.resources)
     with spec.blaming("gpus_per_run" if spec.gpus_per_run else "cpus_per_run"):
-        return code_for_machine(spec.cpus_per_run or 1, spec.gpus_per_run or 0)
+        return divide_machine(spec.cpus_per_run or 1, spec.gpus_per_run or 0)
 
 
 def _describe_runs(spec: SweepSpec, search: Search) -> str:

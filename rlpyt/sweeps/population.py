@@ -33,6 +33,7 @@ from rlpyt.sweeps.search import (
     Metric,
     Search,
     SearchRuns,
+    refuse,
 )
 from rlpyt.sweeps.spec import Draw, SweepSpec
 from rlpyt.utils.files import atomic_write
@@ -45,7 +46,7 @@ STANDING = "standing.json"
 
 
 class PopulationSearch:
-    """A source of runs: the segments of each member's training.
+    """Source of runs: the segments of each member's training.
 
     Members are compared at the same step, when all have finished a segment. There may be fewer
     slots than members, so a comparison at the same time would favor those ahead. Random choices
@@ -187,31 +188,22 @@ def check_population(spec: SweepSpec, search: Search) -> None:
     Raises:
         ValueError: it does not; the message starts with file and line.
     """
-    if spec.script is not None:
-        _refuse(
-            spec, "script", "population-based training needs train; scripts leave no checkpoints"
-        )
-    if len(spec.seeds) != 1:
-        _refuse(spec, "seeds", "population-based training takes one seed; members count up from it")
+    method = "population-based training"
+    scripts = f"{method} needs train; scripts leave no checkpoints"
+    refuse(spec, "script", spec.script is not None and scripts)
+    several = f"{method} takes one seed; members count up from it"
+    refuse(spec, "seeds", len(spec.seeds) != 1 and several)
     for key in spec.sample:
-        if not key.startswith("algo."):
-            _refuse(spec, f"sample.{key}", f"{key} cannot change during a run; "
-                    "population-based training searches settings of the algorithm, such as "
-                    "algo.learning_rate")  # fmt: skip
-    options = setting_options(spec, {})
+        fixed = f"{key} cannot change during a run; {method} searches settings of the algorithm"
+        fixed = f"{fixed}, such as algo.learning_rate"
+        refuse(spec, f"sample.{key}", not key.startswith("algo.") and fixed)
+    options, steps = setting_options(spec, {}), search.interval_steps
     batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
-    given = f"interval_steps={search.interval_steps} must be"
-    if search.interval_steps >= options.steps:
-        _refuse(spec, "search.interval_steps", f"{given} below the {options.steps} steps of a run, "
-                "or members are never compared")  # fmt: skip
-    if search.interval_steps < batch:
-        _refuse(spec, "search.interval_steps", f"{given} at least one batch of {batch} steps "
-                "(batch_T * batch_B)")  # fmt: skip
-
-
-def _refuse(spec: SweepSpec, key: str, why: str) -> None:
-    with spec.blaming(key):
-        raise ValueError(f"{why}.")
+    given = f"interval_steps={steps} must be"
+    long = f"{given} below the {options.steps} steps of a run, or members are never compared"
+    refuse(spec, "search.interval_steps", steps >= options.steps and long)
+    short = f"{given} at least one batch of {batch} steps (batch_T * batch_B)"
+    refuse(spec, "search.interval_steps", steps < batch and short)
 
 
 def truncated(

@@ -16,6 +16,7 @@ from pathlib import Path
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import MEMBER, TRIAL
+from rlpyt.sweeps.slots import describe_share
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
@@ -180,7 +181,7 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
         RunRecord(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs
     ]
     environments = {run.environment for run in runs} - {""}
-    if len(environments) == 1:  # of those that have not begun as well
+    if len(environments) == 1:  # also of those that have not started
         runs = [replace(run, settings={"env": min(environments), **run.settings}) for run in runs]
     if group_by:
         keys = [grouping.find_setting(name, runs) for name in group_by]
@@ -220,7 +221,7 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
         ("Started", moment(view.made)),
         *([("Last run ended", moment(max(ends)))] if ends else []),
         ("Where", view.where + (f" ({', '.join(hosts)})" if hosts else "")),
-        ("Slots", view.slots),
+        ("Slots", f"{view.n_slots} ({describe_share(view.resources)})"),
         *([("Slots in use", f"{used:.0%} of the time")] if used is not None else []),
         ("Launcher", (view.launcher or "not running") + (", paused" if view.paused else "")),
     ]

@@ -86,7 +86,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """Plots beside each other, as far as there is room."""
+    """Plots side by side, in as many rows as necessary."""
 
     kind: ClassVar[str] = "figures"
     figures: Sequence[Figure]

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlpyt.sweeps.directory import QUEUE, log_exps_tree
 from rlpyt.sweeps.jobs import Job, script_command
-from rlpyt.sweeps.slots import slots_of
+from rlpyt.sweeps.slots import read_code, slots_of
 from rlpyt.sweeps.start import launch
 from rlpyt.utils.launching.affinity import prepend_run_slot
 from rlpyt.utils.launching.machine import egl_device
@@ -55,7 +55,7 @@ def launch_experiment(
         ValueError: the slot does not exist, or the code is invalid.
         FileNotFoundError: the script does not exist.
     """
-    slots = slots_of(affinity_code)
+    slots = slots_of(read_code(affinity_code))
     if not 0 <= run_slot < len(slots):
         raise ValueError(
             f"run_slot={run_slot}: {affinity_code!r} has the slots 0 to {len(slots) - 1}."
@@ -126,9 +126,10 @@ def run_experiments(
     jobs = script_jobs(
         script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries
     )
-    slots_of(affinity_code)  # raises for invalid codes, before anything is written
+    resources = read_code(affinity_code)
+    slots_of(resources)  # raises for missing hardware, before anything is written
     log_exps_tree(exp_dir, log_dirs, runs_per_setting)
-    code = launch(exp_dir, jobs, experiment_title, affinity_code, egl_device=set_egl_device)
+    code = launch(exp_dir, jobs, experiment_title, resources, egl_device=set_egl_device)
     if code > 1:
         raise SystemExit(code)
     return code

@@ -151,13 +151,13 @@ def read_search(spec: SweepSpec) -> Search:
     other = next(iter({*METHODS} - {search.method}))
     for key in given:
         misplaced = key in METHOD_KEYS[other] and f"{key} is for method: {other}"
-        _refuse(spec, f"search.{key}", misplaced)
-    _refuse(spec, "search", not spec.sample and "nothing to search; give distributions in sample")
-    _refuse(spec, "grid", spec.grid and "a search has no grid; use choice in sample")
+        refuse(spec, f"search.{key}", misplaced)
+    refuse(spec, "search", not spec.sample and "nothing to search; give distributions in sample")
+    refuse(spec, "grid", spec.grid and "a search has no grid; use choice in sample")
     unused = "n_samples is for sweeps without search; see trials and population"
-    _refuse(spec, "n_samples", spec.n_samples != 1 and unused)
+    refuse(spec, "n_samples", spec.n_samples != 1 and unused)
     for key in spec.sample:
-        _refuse(spec, f"sample.{key}", key in MARKS and f"{key} is reserved for the search")
+        refuse(spec, f"sample.{key}", key in MARKS and f"{key} is reserved for the search")
     if search.method == "optuna":
         with spec.blaming("search"):
             import_optuna()
@@ -214,7 +214,7 @@ def _check_packages(sampler: str) -> None:
 
 
 class SearchRuns:
-    """Adds runs with chosen values to a sweep.
+    """Factory of runs with chosen values, which it adds to a sweep.
 
     Args:
         sweep: directory of the sweep.
@@ -290,7 +290,7 @@ def _finite(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _refuse(spec: SweepSpec, key: str, why: Any) -> None:
+def refuse(spec: SweepSpec, key: str, why: Any) -> None:
     """Raise a ValueError with the key's line if there is a reason."""
     if why:
         with spec.blaming(key):

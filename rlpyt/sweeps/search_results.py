@@ -56,7 +56,6 @@ class Trial:
     state: str
     value: float | None
     settings: Mapping[str, Any]
-    n_reports: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,6 @@ def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw])
             trial.state.name.lower(),
             trial.value if trial.state == complete else None,
             settings.get(trial.number, trial.params),
-            len(trial.intermediate_values),
         )
         for trial in (study.get_trials(deepcopy=False) if study is not None else ())
     ]
@@ -155,10 +153,10 @@ def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw])
 
 def _open_study(sweep: SweepDirectory, search: Search) -> Any:
     """Load the study; return None before the first launcher has created it."""
-    from rlpyt.sweeps.optuna_search import storage_url, study_name
+    from rlpyt.sweeps.optuna_search import DATABASE, storage_url, study_name
 
     optuna = import_optuna()
-    if not search.storage and not (sweep.queue / "optuna.db").exists():
+    if not search.storage and not (sweep.queue / DATABASE).exists():
         return None
     try:
         return optuna.load_study(

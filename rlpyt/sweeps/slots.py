@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from rlpyt.utils.launching.affinity import (
-    affinity_from_code,
-    encode_affinity,
-    get_n_run_slots,
-    prepend_run_slot,
-)
+from rlpyt.utils.launching.affinity import prepend_run_slot
 from rlpyt.utils.launching.machine import Machine, n_gpus
 from rlpyt.utils.launching.placement import get_master_cpus, run_cpus
-from rlpyt.utils.launching.resources import AffinityError, Resources, parse
+from rlpyt.utils.launching.resources import AffinityError, Resources
 from rlpyt.utils.text import counted
 
 
@@ -23,62 +17,69 @@ class Slot:
 
     Attributes:
         number: from 0.
-        code: affinity code that includes the slot's number, as rlpyt's scripts take it.
+        resources: the machine, its division, and the run slot that this share is.
         cpus: cores of the run; None: any.
-        gpus: indices of the run's GPUs.
+        gpus: indices of the run's GPUs, the optimizer's first.
     """
 
     number: int
-    code: str
+    resources: Resources
     cpus: tuple[int, ...] | None = None
     gpus: tuple[int, ...] = ()
 
 
-def slots_of(code: str, where: str = "local", at_once: int | None = None) -> list[Slot]:
+def slots_of(resources: Resources, where: str = "local", at_once: int | None = None) -> list[Slot]:
     """Return one slot for each of the runs that are carried out in parallel.
 
     Args:
-        code: affinity code of this machine; on a cluster, whose first slot is what each run gets.
+        resources: this machine and its division; on a cluster each run gets the first run slot.
         where: "local", or the name of a cluster's executor.
-        at_once: number of parallel runs on a cluster; by default the number of slots of the code.
+        at_once: number of parallel runs on a cluster; by default the number of run slots.
 
     Raises:
-        ValueError: the code is invalid, or describes another machine; the message says how it
-            was read.
+        AffinityError: this machine has fewer cores or GPUs, or a run needs more than there are.
     """
-    n_slots = get_n_run_slots(code)
-    codes = [prepend_run_slot(number, code) for number in range(n_slots)]
+    n_slots = resources.checked().n_run_slots
     if where == "local":
-        check_gpus(code)
-        gpus = [_gpus(affinity_from_code(own)) for own in codes]
-        return [Slot(number, own, run_cpus(own), gpus[number]) for number, own in enumerate(codes)]
-    first = Resources.from_code(codes[0])
-    cpus = first.run_cores()
-    if "hto" in parse(code):  # the cluster's cores have hyperthreads
-        cpus = tuple(sorted(set(get_master_cpus(cpus, first.hyperthread_offset))))
-    share = Slot(0, codes[0], cpus, _gpus(affinity_from_code(codes[0])))
-    return [replace(share, number=number) for number in range(at_once or n_slots)]
+        check_gpus(resources)
+        shares = [replace(resources, run_slot=number) for number in range(n_slots)]
+        return [Slot(i, own, run_cpus(own), _gpus(own)) for i, own in enumerate(shares)]
+    first = replace(resources, run_slot=0)
+    # Second hardware threads are requested if they are known to exist.
+    threads = resources.hyperthread_offset
+    cpus = tuple(sorted(set(get_master_cpus(first.run_cores(), threads))))
+    return [Slot(number, first, cpus, _gpus(first)) for number in range(at_once or n_slots)]
 
 
-def check_gpus(code: str) -> None:
-    """Check that this machine has the GPUs of an affinity code.
+def check_gpus(resources: Resources) -> None:
+    """Check that this machine has the GPUs.
 
     Raises:
         AffinityError: it has fewer.
     """
-    resources = Resources.from_code(code)
     if resources.n_gpu and (here := n_gpus()) < resources.n_gpu:
         raise AffinityError(
-            f"affinity code {code!r} is for a machine of {resources.n_gpu} GPUs, and this process "
-            f"sees {here}; `rlpyt affinity` suggests codes for this machine. It says "
-            f"{resources.describe()}."
+            f"affinity code {resources.to_code()!r} is for a machine of {resources.n_gpu} GPUs, "
+            f"and this process sees {here}; `rlpyt affinity` suggests codes for this machine. It "
+            f"says {resources.describe()}."
         )
 
 
-def code_for_machine(
+def read_code(code: str) -> Resources:
+    """Return the machine and its division that an affinity code without a run slot describes.
+
+    Raises:
+        AffinityError: the code is malformed, has a run slot, or leaves a run without hardware.
+    """
+    resources = Resources.from_code(code).checked()
+    prepend_run_slot(0, code)  # raises if the code has a run slot
+    return resources
+
+
+def divide_machine(
     cpus_per_run: int = 1, gpus_per_run: int = 0, max_parallel: int | None = None
-) -> str:
-    """Return the affinity code that divides this machine by cores, or by GPUs, per run.
+) -> Resources:
+    """Divide this machine by cores, or by GPUs, per run.
 
     Args:
         cpus_per_run: cores of a run; with GPUs, the default is an equal share.
@@ -90,8 +91,8 @@ def code_for_machine(
     """
     machine = Machine.here()
     pins = machine.n_granted == machine.n_core
-    # With GPUs the code counts physical cores, whose second threads belong to the same run. A
-    # container with a quota has processor time, but not cores of its own.
+    # With GPUs, physical cores are counted, whose second threads belong to the same run. A
+    # container with a quota has processor time, but not its own cores.
     cores = len(machine.cpus) if pins and not gpus_per_run else machine.n_granted
     if cores < cpus_per_run:
         raise ValueError(
@@ -107,44 +108,44 @@ def code_for_machine(
         n_runs = min(gpus // gpus_per_run, max_parallel or gpus, cores // cpus_per_run)
         if n_runs < gpus // gpus_per_run:
             cores, gpus = cores // n_runs * n_runs, n_runs * gpus_per_run
-        return encode_affinity(
-            n_cpu_core=cores, n_gpu=gpus, gpu_per_run=gpus_per_run, set_affinity=pins
+        offset = machine.hyperthread_offset
+        return Resources(
+            n_cpu_core=cores,
+            n_gpu=gpus,
+            gpu_per_run=gpus_per_run,
+            hyperthread_offset=None if offset == cores else offset,
+            n_socket=machine.n_socket,
+            set_affinity=pins,
         )
     n_runs = min(cores // cpus_per_run, max_parallel or cores)
-    return encode_affinity(
+    return Resources(
         n_cpu_core=n_runs * cpus_per_run,
         cpu_per_run=cpus_per_run,
         hyperthread_offset=0,
-        n_socket=1,
         set_affinity=pins,
     )
 
 
-def code_for_cluster(cpus_per_run: int = 1, gpus_per_run: int = 0, max_parallel: int = 1) -> str:
-    """Return the affinity code of parallel runs on a cluster, whose nodes need not be known."""
-    return encode_affinity(
+def divide_cluster(
+    cpus_per_run: int = 1, gpus_per_run: int = 0, max_parallel: int = 1
+) -> Resources:
+    """Return the resources of parallel runs on a cluster, whose nodes need not be known."""
+    return Resources(
         n_cpu_core=max_parallel * cpus_per_run,
         n_gpu=max_parallel * gpus_per_run,
         gpu_per_run=max(1, gpus_per_run),
         cpu_per_run=cpus_per_run if not gpus_per_run else 1,
-        n_socket=1,
-        hyperthread_offset=max_parallel * cpus_per_run,
     )
 
 
-def describe_share(slot: Slot) -> str:
+def describe_share(resources: Resources) -> str:
     """Describe the hardware of a run: ``4 cores, 1 GPU each``."""
-    parts = [counted(len(Resources.from_code(slot.code).run_cores()), "core")]
-    parts += [counted(len(slot.gpus), "GPU")] if slot.gpus else []
-    return f"{', '.join(parts)} each"
+    first = replace(resources, run_slot=0)
+    gpus = [counted(first.gpus_of_a_run, "GPU")] if first.gpus_of_a_run else []
+    return f"{', '.join([counted(len(first.run_cores()), 'core'), *gpus])} each"
 
 
-def _gpus(affinity: Any) -> tuple[int, ...]:
-    """Return the indices of a run's GPUs, the optimizer's first."""
-    if isinstance(affinity, list | tuple):
-        return tuple(dict.fromkeys(gpu for one in affinity for gpu in _gpus(one)))
-    parts = [affinity[name] for name in ("optimizer", "sampler") if name in affinity]
-    if parts:
-        return tuple(dict.fromkeys(gpu for part in parts for gpu in _gpus(part)))
-    gpu = affinity.get("cuda_idx")
-    return () if gpu is None else (gpu,)
+def _gpus(resources: Resources) -> tuple[int, ...]:
+    """Return the indices of a run slot's GPUs, the optimizer's first."""
+    optimizing, sampling = resources.run_gpus()
+    return tuple(dict.fromkeys(gpu for gpu in (*optimizing, *sampling) if gpu is not None))

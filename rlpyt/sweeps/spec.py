@@ -15,8 +15,8 @@ import numpy as np
 
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.documents import Lines, blaming, read_document
+from rlpyt.sweeps.slots import read_code
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.affinity import get_n_run_slots, prepend_run_slot
 from rlpyt.utils.launching.run_limit import MAX_RUNS
 from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.names import UnknownName, flattened
@@ -132,8 +132,7 @@ class SweepSpec:
         self._check_resources()
         with self.blaming("slots"):
             if self.slots is not None:
-                get_n_run_slots(self.slots)
-                prepend_run_slot(0, self.slots)
+                read_code(self.slots)
         with self.blaming("place"):
             alone = "place is for where: slurm or ray, not for runs on this machine"
             self._refuse(bool(self.place) and self.where == "local", alone)
@@ -186,7 +185,7 @@ class SweepSpec:
             self._refuse(not trains and self.script is None, missing)
         for key in ("env", "preset"):
             with self.blaming(key):
-                alone = f"{key} is for train; a script has settings of its own under options"
+                alone = f"{key} is for train; a script has its own settings under options"
                 self._refuse(self.script is not None and getattr(self, key) is not None, alone)
         with self.blaming(""):
             envless = trains and self.env is None and "env" not in varied

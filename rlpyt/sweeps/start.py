@@ -13,8 +13,9 @@ from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.executors import Executor, build_executor
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher, NoSource, Source, SourceError
-from rlpyt.sweeps.slots import Slot, slots_of
+from rlpyt.sweeps.slots import Slot, read_code, slots_of
 from rlpyt.sweeps.view import read_sweep
+from rlpyt.utils.launching.resources import AffinityError, Resources
 from rlpyt.utils.text import counted
 
 Say = Callable[[str], None]
@@ -40,7 +41,7 @@ def launch(
     directory: Path,
     jobs: Iterable[Job],
     title: str,
-    slots: str,
+    resources: Resources,
     where: str = "local",
     executor_settings: Mapping[str, Any] | None = None,
     search: Mapping[str, Any] | None = None,
@@ -54,7 +55,7 @@ def launch(
         directory: directory of the sweep, which must not hold one.
         jobs: jobs known from the start.
         title: heading of reports.
-        slots: affinity code; one run at a time in each of its slots.
+        resources: the hardware and its division; one run at a time in each run slot.
         where: executor: "local", "slurm" or "ray".
         executor_settings: see the executor; and ``at_once``, see ``slots_of``.
         search: settings of the search that adds jobs, see ``rlpyt.sweeps.search``.
@@ -67,11 +68,11 @@ def launch(
 
     Raises:
         FileExistsError: the directory holds a sweep.
-        ValueError, ImportError: slots or executor are not available; nothing is written.
+        ValueError, ImportError: hardware or executor are not available; nothing is written.
     """
     about = About(
         title=title,
-        slots=slots,
+        resources=resources,
         where=where,
         place=dict(executor_settings or {}),
         search=dict(search or {}),
@@ -90,18 +91,33 @@ def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) 
 
     Args:
         directory: directory of the sweep.
-        slots: affinity code that replaces the sweep's.
+        slots: affinity code of the hardware, in place of the sweep's resources.
         say: prints one line about an event.
 
     Returns:
         Exit code, see ``Launcher.run``.
+
+    Raises:
+        FileNotFoundError, ValueError: see ``SweepDirectory``.
+        ValueError, ImportError: hardware or executor are not available.
     """
-    return _run(launcher_of(SweepDirectory(directory), slots, say))
+    sweep = SweepDirectory(directory)
+    try:
+        launcher = launcher_of(sweep, None if slots is None else read_code(slots), say)
+    except AffinityError as error:
+        if slots is None:
+            error.args = (
+                f"{error} Resume on other hardware: rlpyt sweep {directory} --slots CODE",
+            )
+        raise
+    return _run(launcher)
 
 
-def launcher_of(sweep: SweepDirectory, slots: str | None = None, say: Say = say_now) -> Launcher:
-    """Return the launcher for a sweep's settings."""
-    return _launcher(sweep, _hardware(sweep.about, slots), say)
+def launcher_of(
+    sweep: SweepDirectory, resources: Resources | None = None, say: Say = say_now
+) -> Launcher:
+    """Return the launcher of a sweep, on its own resources or on other ones."""
+    return _launcher(sweep, _hardware(sweep.about, resources), say)
 
 
 def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
@@ -116,10 +132,10 @@ def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
     return Launcher(sweep, slots, executor, source, say)
 
 
-def _hardware(about: About, slots: str | None = None) -> Hardware:
+def _hardware(about: About, resources: Resources | None = None) -> Hardware:
     """Return slots and executor."""
     settings = dict(about.place)
-    own = slots_of(slots or about.slots, about.where, settings.pop("at_once", None))
+    own = slots_of(resources or about.resources, about.where, settings.pop("at_once", None))
     return own, build_executor(about.where, own[0], settings)
 
 

@@ -45,8 +45,8 @@ def supervise(job_dir: Path, number: int) -> int:
     path = attempt_file(job_dir, number)
     if not _take(lock):
         return ALREADY_TAKEN
-    for heard in (signal.SIGINT, signal.SIGTERM):  # sent to process groups
-        signal.signal(heard, signal.SIG_IGN)
+    for received in (signal.SIGINT, signal.SIGTERM):  # sent to process groups
+        signal.signal(received, signal.SIG_IGN)
     attempt = json.loads(path.read_text(encoding="utf-8"))
     if attempt.get("begun") is not None:
         return ALREADY_TAKEN
@@ -55,8 +55,8 @@ def supervise(job_dir: Path, number: int) -> int:
     write(path, attempt)
     told = path.with_suffix(".told")
     if attempt.get("where") == "slurm":
-        for heard in CLUSTER_SIGNALS:
-            signal.signal(heard, lambda *_: _record_reason(told, INTERRUPTED))
+        for received in CLUSTER_SIGNALS:
+            signal.signal(received, lambda *_: _record_reason(told, INTERRUPTED))
     with open(job_dir / "output.log", "ab", buffering=0) as output:
         _log(output, f"attempt {number}: {shlex.join(attempt['command'])}".replace("\n", "\\n"))
         if told.exists():  # it was stopped while it waited

@@ -19,7 +19,7 @@ from rlpyt.sweeps.jobs import (
     State,
     last_lines,
 )
-from rlpyt.utils.launching.affinity import get_n_run_slots
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis.grouping import RunRecord, read_settings
 
@@ -79,7 +79,7 @@ class SweepView:
         directory, title: directory and heading.
         made_by: command line that created the sweep.
         made: time of creation, in seconds since 1970.
-        slots: affinity code.
+        resources: the hardware and its division among runs.
         n_slots: number of slots; the maximum over launchers with different slots.
         where: executor: "local", "slurm" or "ray".
         launcher: description of the active launcher; empty without one.
@@ -93,7 +93,7 @@ class SweepView:
     title: str
     made_by: str
     made: float
-    slots: str
+    resources: Resources
     n_slots: int
     where: str
     launcher: str
@@ -135,8 +135,8 @@ def read_sweep(directory: Path | str) -> SweepView:
         title=about.title,
         made_by=about.made_by,
         made=about.made,
-        slots=about.slots,
-        n_slots=max(used, about.place.get("at_once") or get_n_run_slots(about.slots)),
+        resources=about.resources,
+        n_slots=max(used, about.place.get("at_once") or about.resources.n_run_slots),
         where=about.where,
         launcher=sweep.launcher(),
         paused=sweep.paused,

@@ -117,7 +117,7 @@ def check_value(case: AgentCase) -> None:
     """Check the values for bootstrapping."""
     agent, report = case.fresh(), case.report
     if not hasattr(agent, "value"):
-        report.open("value", "there is no value(); algorithms that bootstrap need it")
+        report.open("value", "value() is missing; algorithms that bootstrap need it")
         return
     undisturbed = case.run(case.fresh())
     for t in range(case.T):

@@ -45,7 +45,7 @@ def check_call(case: AgentCase) -> None:
     """Check that ``__call__`` returns [T, B] for inputs [T, B], and [B] for [B]."""
     agent, expect = case.fresh(), case.report.expect
     if type(agent).__call__ is BaseAgent.__call__:
-        case.report.open("training", "there is no __call__: the agent cannot be trained")
+        case.report.open("training", "__call__ is missing: the agent cannot be trained")
         raise Stop
     agent.train_mode(0)
     for lead, inputs in (((case.T, case.B), case.inputs), ((case.B,), case.at(0))):
@@ -115,7 +115,7 @@ def check_likelihood(case: AgentCase) -> None:
     action, info = case.act(agent, 0)
     distribution, dist_info = agent.distribution, getattr(info, "dist_info", None)
     if dist_info is None or not hasattr(distribution, "log_likelihood"):
-        report.open("likelihood", "no dist_info is recorded, or there is no log_likelihood")
+        report.open("likelihood", "no dist_info is recorded, or log_likelihood is missing")
         return
     if getattr(distribution, "squash", None) is not None:
         report.open("likelihood", "actions are squashed: the drawn values are not recorded")

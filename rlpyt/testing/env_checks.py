@@ -210,7 +210,7 @@ def check_seeding(case: EnvCase) -> None:
 
 def _report_irreproducible(case: EnvCase, env: Any, found: str) -> None:
     if not case.batched and not hasattr(env, "seed"):
-        what = f"two runs with the same actions differ ({found}), and there is no method seed"
+        what = f"two runs with the same actions differ ({found}), and the method seed is missing"
         fix = "derive from rlpyt.envs.base.Env and define seed(seed), used by the next reset."
     elif found.startswith("the first observation"):
         what = f"reset does not honor the seed: {found}"
@@ -463,7 +463,7 @@ def check_close(case: EnvCase) -> None:
     for state in ("before the first reset", "after a reset"):
         env = case.build()
         if not hasattr(env, "close"):
-            case.report.warning("close", "there is no close()", "derive from rlpyt.envs.base.Env.")
+            case.report.warning("close", "close() is missing", "derive from rlpyt.envs.base.Env.")
             return
         if state == "after a reset":
             env.reset()

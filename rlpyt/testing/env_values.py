@@ -32,7 +32,7 @@ def leaf_spaces(space: Any, path: str) -> list[tuple[str, Any]]:
 
 
 class ValueInspector:
-    """Checks what an environment returns, before it is used.
+    """Checker of the values that an environment returns, called before they are used.
 
     Args:
         case: the environment's kind, its actions and the report.

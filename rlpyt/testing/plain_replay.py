@@ -23,8 +23,9 @@ class Episodes:
     """Random steps of B environments, with episodes that terminate or are truncated.
 
     Observations are stacks [C] of frames, each frame the number 100 * row + b + 1. At the start of
-    an episode, older frames are "zeros", "copies" of the first, or the stack "goes on". With C = 1
-    an observation is one number. With ``wait``, rows after a done are void until the batch ends.
+    an episode, older frames are "zeros", "copies" of the first, or the stack "continues". With
+    C = 1 an observation is one number. With ``wait``, rows after a done are void until the batch
+    ends.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Episodes:
         stack, rng = self.stack[b], self.rng
         stack[:-1] = stack[1:]
         stack[-1] = 100 * (self.rows + t) + b + 1
-        if self.begins[b] and self.older != "goes on":
+        if self.begins[b] and self.older != "continues":
             stack[:-1] = stack[-1] if self.older == "copies" else 0
         done, cut = rng.random() < self.p_done, rng.random() < self.p_cut
         self.begins[b] = done or cut
@@ -115,7 +116,7 @@ class Episodes:
 
 
 class PlainReplay:
-    """Keeps all rows in lists; row numbers count from the first row ever.
+    """Replay that keeps all rows in lists; row numbers count from the first row ever.
 
     Args:
         T, B: capacity of the compared replay in rows, and number of environments.

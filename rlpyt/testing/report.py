@@ -15,7 +15,7 @@ MARKS: dict[Level, str] = {"error": "FAIL", "warning": "warn", "open": "open", "
 
 
 class ConformanceError(RlpytError, AssertionError):
-    """A part breaks its contract; the message lists all findings.
+    """Failed check of a part that breaks its contract; the message lists all findings.
 
     Attributes:
         report: the `Report`.
@@ -27,11 +27,11 @@ class ConformanceError(RlpytError, AssertionError):
 
 
 class ConformanceWarning(UserWarning):
-    """A part keeps its contract, but does something questionable."""
+    """Warning about a part that keeps its contract, but does something questionable."""
 
 
 class Stop(Exception):
-    """Ends a check early; the reason has been reported."""
+    """Early end of a check, whose reason has been reported."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Finding:
 
 
 class Report:
-    """Collects findings about one part.
+    """Findings about one part.
 
     Args:
         subject: what is checked, for the headline.

@@ -250,7 +250,7 @@ def check_state(case: SamplerCase) -> None:
     """Check that a new sampler with the loaded state collects the next batch."""
     report = case.report
     if case.own.state is None:
-        report.open("state", "there is no state_dict: runs cannot be resumed exactly")
+        report.open("state", "state_dict is missing: runs cannot be resumed exactly")
         return
     info = case.own.batches[0][0].agent.agent_info
     if case.agent().recurrent and not hasattr(info, "prev_rnn_state"):

@@ -7,7 +7,7 @@ import pytest
 
 from rlpyt.cli import affinity as module
 from rlpyt.cli.main import main
-from rlpyt.sweeps.slots import code_for_machine
+from rlpyt.sweeps.slots import divide_machine
 from rlpyt.utils.launching import placement
 from rlpyt.utils.launching.affinity import get_n_run_slots, quick_affinity_code
 from rlpyt.utils.launching.machine import Machine
@@ -119,9 +119,10 @@ def test_suggested_codes_respect_the_cpu_quota_of_a_container(machine, capsys):
     assert codes == [
         "2cpu_0gpu_2cpr_0hto_0saf", "2cpu_0gpu_1cpr_0hto_0saf", "2cpu_0gpu_2cpr_0hto_1ass_0saf"
     ]  # fmt: skip
-    assert quick_affinity_code(use_gpu=False) == code_for_machine(2) == codes[0]
+    assert quick_affinity_code(use_gpu=False) == divide_machine(2).to_code() == codes[0]
     machine([2, 3, 4, 5], quota=0.5)
-    assert quick_affinity_code(use_gpu=False) == code_for_machine() == "1cpu_0gpu_1cpr_0hto_0saf"
+    assert quick_affinity_code(use_gpu=False) == divide_machine().to_code()
+    assert divide_machine().to_code() == "1cpu_0gpu_1cpr_0hto_0saf"
 
 
 def test_an_invalid_code_is_refused_in_one_line(capsys):

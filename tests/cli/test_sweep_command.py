@@ -101,7 +101,8 @@ def test_a_failed_run_is_retried_after_a_fix(tmp_path, capsys):
     assert f"From another terminal: rlpyt status {directory}\n" in said
     assert "rate_1/run_0: done after 0 s (" in said
     assert (
-        "rate_2/run_0: exit code 1 after 0 s\n    slot 1slt_2cpu_1cpr_0saf\n    no luck\n" in said
+        "rate_2/run_0: exit code 1 after 0 s\n    slot 1slt_2cpu_0gpu_1cpr_0saf\n    no luck\n"
+        in said
     )
     assert f"failed: rate_2/run_0: exit code 1; {directory}/queue/00001/output.log" in said
     assert "2 runs: 1 done, 1 failed.\n" in said

@@ -113,7 +113,9 @@ def check_sequences(plain, batch):
                     check_target(batch, (k, i), plain, t + k, b)
 
 
-@pytest.mark.parametrize("n,batch_T,older", [(1, 2, "goes on"), (3, 5, "goes on"), (2, 7, "zeros")])
+@pytest.mark.parametrize(
+    "n,batch_T,older", [(1, 2, "continues"), (3, 5, "continues"), (2, 7, "zeros")]
+)
 @pytest.mark.parametrize("cls", [*LOCAL, *SHARED], ids=lambda cls: cls.__name__)
 def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older):
     sequences = "Sequence" in cls.__name__
@@ -135,7 +137,7 @@ def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older):
 
 @pytest.mark.parametrize("cls", LOCAL, ids=lambda cls: cls.__name__)
 def test_a_loaded_replay_has_the_same_void_rows(cls):
-    (one, episodes), (other, _) = (make(cls, 2, "goes on", seed) for seed in (3, 4))
+    (one, episodes), (other, _) = (make(cls, 2, "continues", seed) for seed in (3, 4))
     list(fill(one, episodes, 3))
     other.load_state_dict(one.state_dict())
     for step in [episodes.steps(3) for _ in range(10)]:

@@ -62,7 +62,7 @@ def assert_sequence(batch, i, plain, t, b, batch_T):
     chunks=st.lists(st.integers(1, 7), min_size=1, max_size=9),
     interrupts=st.sets(st.integers(0, 8), max_size=3),
     p_cut=st.sampled_from([0.0, 0.2]),
-    older=st.sampled_from(["zeros", "copies", "goes on"]),
+    older=st.sampled_from(["zeros", "copies", "continues"]),
     null_action=st.sampled_from([0, -1]),
     seed=st.integers(0, 2**20),
 )

@@ -59,7 +59,7 @@ def assert_transition(batch, i, plain, t, b):
     interrupts=st.sets(st.integers(0, 9), max_size=3),
     p_cut=st.sampled_from([0.0, 0.2]),
     tell_finals=st.booleans(),
-    older=st.sampled_from(["zeros", "copies", "goes on"]),
+    older=st.sampled_from(["zeros", "copies", "continues"]),
     null_action=st.sampled_from([0, -1]),
     seed=st.integers(0, 2**20),
 )

@@ -33,7 +33,7 @@ from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.rlpyt_scripts import script_jobs
 from rlpyt.sweeps.view import read_sweep
-from rlpyt.utils.launching.affinity import encode_affinity
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.launching.variant import make_variants
 
 OUTPUT = Path(__file__).parents[2] / "benchmarks" / "results" / "chaos_sweep.json"
@@ -58,8 +58,8 @@ def make_sweep(root: Path, n_runs: int, seconds: float, n_slots: int, retries: i
     script.write_text(SCRIPT)
     variants, _ = make_variants()
     jobs = script_jobs(script, n_runs, variants, ["sleeper"], [seconds], retries=retries)
-    slots = encode_affinity(n_cpu_core=n_slots, set_affinity=False)
-    SweepDirectory.create(root, About(title="chaos", slots=str(slots)), jobs)
+    resources = Resources(n_cpu_core=n_slots, set_affinity=False)
+    SweepDirectory.create(root, About(title="chaos", resources=resources), jobs)
 
 
 def start_launcher(root: Path) -> "subprocess.Popen[bytes]":

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rlpyt.sweeps.directory import About, SweepDirectory
@@ -10,9 +11,11 @@ from rlpyt.sweeps.executors import LocalExecutor
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher
 from rlpyt.sweeps.slots import Slot
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.processes import available_cpus
 
-ABOUT = About(title="test", slots="2cpu_1cpr")
+RESOURCES = Resources(n_cpu_core=2)
+ABOUT = About(title="test", resources=RESOURCES)
 # Leaves a line behind for every time it was carried out to the end.
 COUNTS = "open('{run_dir}.done', 'a').write('x')"
 
@@ -35,7 +38,7 @@ def sweep_of(path, jobs, about=ABOUT):
 
 def launcher_of(sweep, n_slots=2, said=None, **more):
     cpus = tuple(available_cpus())
-    slots = [Slot(i, f"{i}slt_2cpu_1cpr", cpus) for i in range(n_slots)]
+    slots = [Slot(i, replace(RESOURCES, run_slot=i), cpus) for i in range(n_slots)]
     return Launcher(
         sweep,
         slots,

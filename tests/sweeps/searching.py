@@ -9,10 +9,11 @@ from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.search import source_of
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.start import launcher_of
+from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.processes import available_cpus
 
 SLOTS = "1cpu_1cpr_0hto_1skt"
-SHARE = Slot(0, f"0slt_{SLOTS}")
+SHARE = Slot(0, Resources(hyperthread_offset=0, run_slot=0))
 # A run whose score is greatest at x = 3; its rows approach it from below.
 SCRIPT = """
 import json, os, sys
@@ -44,20 +45,20 @@ def write_file(
 def sweep_at(directory, path):
     """A sweep of the file, that nobody has launched yet."""
     planned = plan_sweep(path, SLOTS).arguments()
-    about = About("test", SLOTS, search=planned["search"], file_name=path.name)
+    about = About("test", planned["resources"], search=planned["search"], file_name=path.name)
     return SweepDirectory.create(directory, about, (), {path.name: path.read_bytes()})
 
 
-def launch(sweep, slots=None):
+def launch(sweep, resources=None):
     """Run a launcher to its end; what it said."""
     said = []
-    launcher_of(sweep, slots, said.append).run()
+    launcher_of(sweep, resources, said.append).run()
     return said
 
 
 def cores(n):
-    """Code of a machine with so many slots."""
-    return f"{min(n, len(available_cpus()))}cpu_1cpr_0hto_1skt"
+    """Return the resources of a machine with so many slots."""
+    return Resources(n_cpu_core=min(n, len(available_cpus())), hyperthread_offset=0)
 
 
 def source(sweep):

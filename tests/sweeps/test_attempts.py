@@ -13,6 +13,7 @@ from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.machine import names_of_gpus
 from tests.sweeps.launching import (
     ABOUT,
+    RESOURCES,
     job,
     launcher_of,
     python,
@@ -108,7 +109,7 @@ def test_the_lock_of_a_run_on_a_lost_node_is_removed(tmp_path):
     lock = tmp_path / one.job.run_dir / "run.lock"
     checkpoint = lock.parent / "checkpoint" / "checkpoint-1"
     checkpoint.mkdir(parents=True)
-    places = sweep, one, one.attempts(), Slot(0, "x"), LocalExecutor()
+    places = sweep, one, one.attempts(), Slot(0, RESOURCES), LocalExecutor()
     for host, stays in (("node8", True), ("node7", False)):  # the first is somebody else's
         lock.write_text(json.dumps({"pid": os.getpid(), "started": 1.0, "host": host}))
         assert next_attempt(*places).env["RLPYT_RESUME"] == str(lock.parent)
@@ -119,7 +120,7 @@ def test_gpus_of_a_slot_are_among_those_visible_to_the_launcher(tmp_path, monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
     sweep = sweep_of(tmp_path, [job(0), job(1, env={"CUDA_VISIBLE_DEVICES": "6"})])
     seen = [
-        next_attempt(sweep, one, [], Slot(1, "x", gpus=(1, 2)), LocalExecutor()).env
+        next_attempt(sweep, one, [], Slot(1, RESOURCES, gpus=(1, 2)), LocalExecutor()).env
         for one in sweep.jobs()
     ]
     assert [env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["6,7", "6"]
@@ -130,7 +131,7 @@ def test_gpus_of_a_slot_are_among_those_visible_to_the_launcher(tmp_path, monkey
 def test_egl_numbers_gpus_of_the_machine_and_not_visible_ones(tmp_path, monkeypatch):
     about = replace(ABOUT, egl_device=True)
     sweep = sweep_of(tmp_path, [job(0)], about)
-    places = sweep, sweep.jobs()[0], [], Slot(1, "x", gpus=(1,)), LocalExecutor()
+    places = sweep, sweep.jobs()[0], [], Slot(1, RESOURCES, gpus=(1,)), LocalExecutor()
     for visible, device in (("4,6", "6"), ("GPU-a,GPU-b", "1"), (None, "1")):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
@@ -142,7 +143,7 @@ def test_an_attempt_whose_record_was_removed_keeps_its_number(tmp_path):
     sweep = sweep_of(tmp_path, [job(0)])
     [one] = sweep.jobs()
     one.prepare(Attempt(2, python(""), begun=1.0, ended=2.0, exit_code=1))
-    assert next_attempt(sweep, one, one.attempts(), Slot(0, "x"), LocalExecutor()).number == 3
+    assert next_attempt(sweep, one, one.attempts(), Slot(0, RESOURCES), LocalExecutor()).number == 3
 
 
 def test_utilization_counts_the_slots_of_a_larger_later_launcher(tmp_path):

@@ -13,19 +13,22 @@ import pytest
 from rlpyt.sweeps.directory import About
 from rlpyt.sweeps.executors import ExecutorError, LocalExecutor, build_executor
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.slots import Slot, slots_of
+from rlpyt.sweeps.slots import Slot, read_code, slots_of
 from rlpyt.sweeps.start import launch, resume
 from rlpyt.sweeps.view import read_sweep
+from rlpyt.utils.launching.affinity import affinity_from_code
+from rlpyt.utils.launching.resources import Resources
 from tests.sweeps.launching import COUNTS, job, states, sweep_of, times_done, until
 
-SHARE = Slot(0, "0slt_1cpu_1cpr", (0,))
+RESOURCES = Resources(set_affinity=False)
+SHARE = Slot(0, Resources(run_slot=0), (0,))
 LOCAL_SLURM = {"cluster": "local", "at_once": 2}
 UNTIL_GO = f"import os, time\nwhile not os.path.exists('{{sweep}}/go'): time.sleep(0.05)\n{COUNTS}"
 LAUNCH = "import sys; from rlpyt.sweeps.start import resume; sys.exit(resume(sys.argv[1]))"
 
 
 def cluster_sweep(path, jobs, where="slurm", **settings):
-    about = About(title="cluster", slots="1cpu_1cpr_0saf", where=where, place=settings)
+    about = About("cluster", RESOURCES, where=where, place=settings)
     return sweep_of(path, jobs, about)
 
 
@@ -129,24 +132,38 @@ def test_executors_refuse_unknown_settings(name, settings, complaint, tmp_path, 
 def test_an_executor_with_invalid_settings_creates_no_sweep(tmp_path, slurm):
     settings = dict(where="slurm", executor_settings={"cluster": "local", "colour": "red"})
     with pytest.raises(ValueError, match="colour"):
-        launch(tmp_path / "new", [job(0)], "cluster", "1cpu_1cpr", **settings)
+        launch(tmp_path / "new", [job(0)], "cluster", Resources(), **settings)
     assert not (tmp_path / "new").exists()
 
 
 def test_cluster_slots_may_exceed_the_hardware_of_the_launching_machine():
-    first, second = slots_of("4096cpu_8gpu_4gpr", "slurm")
+    machine = Resources(n_cpu_core=4096, n_gpu=8, gpu_per_run=4)
+    first, second = slots_of(machine, "slurm")
     assert first == replace(second, number=0)
-    assert (first.code, len(first.cpus), first.gpus) == (
+    assert (first.resources.to_code(), len(first.cpus), first.gpus) == (
         "0slt_4096cpu_8gpu_4gpr", 2048, (0, 1, 2, 3)
     )  # fmt: skip
-    assert len(slots_of("4096cpu_8gpu_4gpr", "slurm", at_once=5)) == 5
-    with_threads = slots_of("2cpu_1gpu_4hto", "slurm")[0].cpus  # only where the code names them
-    assert (with_threads, slots_of("2cpu_1gpu", "slurm")[0].cpus) == ((0, 1, 4, 5), (0, 1))
-    assert (
-        len(slots_of("8cpu_8cpr_0saf", "ray")[0].cpus) == 8
-    )  # asked for, though nothing is pinned
+    assert len(slots_of(machine, "slurm", at_once=5)) == 5
+    unpinned = Resources(n_cpu_core=8, cpu_per_run=8, set_affinity=False)
+    assert len(slots_of(unpinned, "ray")[0].cpus) == 8  # requested, though nothing is pinned
     with pytest.raises(ValueError, match="for a machine of 4096 cores"):
-        slots_of("4096cpu_4096cpr")
+        slots_of(Resources(n_cpu_core=4096, cpu_per_run=4096))
+
+
+@pytest.mark.parametrize(
+    ("code", "cpus"),
+    [
+        ("2cpu_1gpu", (0, 1)),
+        ("2cpu_1gpu_0hto", (0, 1)),
+        ("2cpu_1gpu_2hto", (0, 1, 2, 3)),
+        ("2cpu_1gpu_4hto", (0, 1, 4, 5)),
+    ],
+)
+def test_jobs_of_clusters_request_second_threads_only_if_the_code_has_them(code, cpus):
+    [slot] = slots_of(read_code(code), "slurm")
+    assert slot.cpus == cpus
+    # Scripts receive a code with the same meaning, and a run slot.
+    assert affinity_from_code(slot.resources.to_code()) == affinity_from_code(f"0slt_{code}")
 
 
 def test_a_stopped_job_in_the_cluster_queue_is_cancelled(tmp_path, slurm):

@@ -19,6 +19,7 @@ from rlpyt.sweeps.launcher import SourceError
 from rlpyt.sweeps.optuna_search import choice_texts, open_study
 from rlpyt.sweeps.search import SAMPLERS, Search
 from rlpyt.sweeps.start import resume
+from rlpyt.utils.launching.resources import Resources
 from tests.sweeps.searching import (
     SCRIPT,
     carry_out,
@@ -121,7 +122,7 @@ def test_a_search_that_stops_ends_its_runs_first(tmp_path):
     path = write_file(tmp_path, "{trials: 1, metric: Lose}", script=script, seeds=2)
     sweep = sweep_at(tmp_path / "sweep", path)
     with pytest.raises(SourceError, match="Lose"):
-        launch(sweep, "2cpu_1cpr_0saf")
+        launch(sweep, Resources(n_cpu_core=2, set_affinity=False))
     first, second = (job.attempts() for job in sweep.jobs())
     assert first[-1].exit_code == 0 and second[-1].told == "stopped"
 

@@ -146,7 +146,7 @@ def test_planned_and_actual_numbers_of_population_runs_agree(tmp_path, capsys):
         (sweep.path / job.job.run_dir / "checkpoint").mkdir()
         population.ended(job, "done")
     view = read_sweep(sweep.path)
-    launcher = launcher_of(sweep, SLOTS, print)
+    launcher = launcher_of(sweep, say=print)
     assert len(view.runs) == 3 and _summary(launcher).startswith("3 runs: 3 done.")
 
 

@@ -278,7 +278,7 @@ def test_resources_divide_the_machine(resources, where, n_slots, n_cores, n_gpus
         f"train: ppo\nenv: CartPole-v1\nresources: {resources}\nwhere: {where}\nseeds: 2\n"
     )
     planned = plan_sweep(path)
-    slots = slots_of(planned.slots, where)
+    slots = slots_of(planned.resources, where)
     assert len(slots) == n_slots
     assert [len(slot.gpus) for slot in slots] == [n_gpus] * n_slots
     gpus = f", {n_gpus} GPU{'s' * (n_gpus > 1)}" if n_gpus else ""
@@ -292,4 +292,4 @@ def eight(monkeypatch):
     machine = Machine(cpus=tuple(range(8)), n_core=8, hyperthread_offset=0)
     monkeypatch.setattr(Machine, "here", lambda: machine)
     monkeypatch.setattr("rlpyt.sweeps.slots.n_gpus", lambda: 4)
-    monkeypatch.setattr("rlpyt.sweeps.slots.run_cpus", lambda code: None)
+    monkeypatch.setattr("rlpyt.sweeps.slots.run_cpus", lambda resources: None)

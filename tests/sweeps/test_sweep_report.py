@@ -12,6 +12,7 @@ from rlpyt.sweeps.report import write_report
 from rlpyt.sweeps.report_data import duration, read_data
 from rlpyt.sweeps.report_page import Cell, Details, Section, Table, Text, render
 from rlpyt.vis.grouping import read_runs
+from tests.sweeps.launching import RESOURCES
 
 EVIL = "<script>alert('x')</script> & \"more\""
 VOID = {"meta", "link"}
@@ -91,7 +92,7 @@ def make_sweep(path):
         )
         for i, (rate, seed) in enumerate(settings)
     ]
-    about = About(title=f"rates {EVIL}", slots="2cpu_1cpr", made_by="rlpyt sweep file.yaml")
+    about = About(f"rates {EVIL}", RESOURCES, made_by="rlpyt sweep file.yaml")
     sweep = SweepDirectory.create(path, about, jobs)
     ends = [[0], [1], [-9, 0], []]
     for job, codes in zip(sweep.jobs(), ends):
@@ -131,6 +132,7 @@ def test_a_sweeps_report_counts_and_lists_its_runs(of_sweep):
     assert [run["steps"] for run in runs] == ["200", "200", "200", "-"]
     assert runs[0]["of"] == "200" and runs[0]["time"] == "1 min 30 s"
     assert "Slots" in of_sweep.text("dt") and "local (h1)" in of_sweep.text("dd")
+    assert "2 (1 core each)" in of_sweep.text("dd")
 
 
 def test_settings_are_columns_and_scores_match_hand_computed_values(of_sweep):

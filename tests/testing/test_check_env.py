@@ -144,7 +144,7 @@ ERRORS = [
     (walks.IgnoresSeed, "seeding", r"reset does not honor the seed"),
     (walks.HonoursSeedOnce, "seeding", r"seeded again after"),
     (walks.NoiseFromElsewhere, "seeding", r"gave another run: step 0 of row 0: 'observation'"),
-    (walks.Unseedable, "seeding", r"no method seed"),
+    (walks.Unseedable, "seeding", r"method seed is missing"),
     (walks.GlobalGenerator, "independence", r"in turn with another environment"),
     (walks.KeepsPlaceInClass, "independence", r"in turn with another environment"),
     # ends

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlpyt.sweeps.rlpyt_scripts import run_experiments
-from rlpyt.sweeps.slots import code_for_machine
+from rlpyt.sweeps.slots import divide_machine
 from rlpyt.utils.launching.affinity import quick_affinity_code
 from rlpyt.utils.launching.variant import VariantLevel, make_variants
 
@@ -59,10 +59,10 @@ def launch(
     variants, log_dirs = make_variants(*levels)
     if arguments:
         code = arguments[0]
+    elif cpus_per_run:
+        code = divide_machine(cpus_per_run).to_code()
     else:
-        code = (
-            code_for_machine(cpus_per_run) if cpus_per_run else quick_affinity_code(use_gpu=use_gpu)
-        )
+        code = quick_affinity_code(use_gpu=use_gpu)
     return run_experiments(
         script=script,
         affinity_code=code,

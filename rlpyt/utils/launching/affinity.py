@@ -314,7 +314,7 @@ def build_affinities_gpu_1cpu_drive(
     found = _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, gpr=gpr, cpw=cpw, hto=hto, res=1, skt=skt)
     for one in found if isinstance(found, list) else [found]:
         core = one["master_cpus"][:1]
-        one["master_cpus"] = SlotCpus.of(get_master_cpus(core, hto), one["all_cpus"].code)
+        one["master_cpus"] = SlotCpus.of(get_master_cpus(core, hto), one["all_cpus"].resources)
         one["master_torch_threads"] = 1
     return found
 

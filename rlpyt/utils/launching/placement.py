@@ -1,7 +1,7 @@
-"""Mapping of the cores named in an affinity code to those that this process may use.
+"""Mapping of the cores of a run slot to those that this process may use.
 
-Codes count cores from 0. A process in a container or a cluster job often may use different ones,
-and one started by a launcher only those of its run.
+Slots and affinity codes count cores from 0. A process in a container or a cluster job often may use
+different ones, and one started by a launcher only those of its run.
 """
 
 import warnings
@@ -16,22 +16,22 @@ from rlpyt.utils.processes import available_cpus
 
 
 class SlotCpus(tuple[int, ...]):
-    """Tuple of processors, numbered as in an affinity code, with the code itself."""
+    """Tuple of processors, numbered as in an affinity code, with the run slot that has them."""
 
-    code: str
+    resources: Resources
 
     @classmethod
-    def of(cls, cpus: tuple[int, ...], code: str) -> "SlotCpus":
-        """Build from processors and a code with a run slot."""
+    def of(cls, cpus: tuple[int, ...], resources: Resources) -> "SlotCpus":
+        """Build from processors and resources with a run slot."""
         self = cls(cpus)
-        self.code = code
+        self.resources = resources
         return self
 
 
 def placed(affinity: Any) -> Any:
     """Return the affinity of a process with its processors mapped to those this process may use.
 
-    Warns if runs or processes use the same cores. If the code is for a larger machine, warns,
+    Warns if runs or processes use the same cores. If the slot is of a larger machine, warns,
     disables pinning, and limits the master's torch threads to the processors here.
 
     Args:
@@ -41,10 +41,10 @@ def placed(affinity: Any) -> Any:
     own = affinity.get("all_cpus", affinity.get("cpus"))
     if not isinstance(own, SlotCpus) or not affinity.get("set_affinity", True):
         return affinity
-    for conflict in Resources.from_code(own.code).conflicts():
-        warnings.warn(f"affinity code {own.code!r}: {conflict}.")
+    for conflict in own.resources.conflicts():
+        warnings.warn(f"affinity code {own.resources.to_code()!r}: {conflict}.")
     try:
-        where = placement(own.code)
+        where = placement(own.resources)
     except AffinityError as error:
         warnings.warn(f"{error} No process is pinned.")
         threads = {
@@ -64,23 +64,22 @@ def placed(affinity: Any) -> Any:
     return {**affinity, **changed}
 
 
-def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
-    """Map each processor of a code's run slot to one of this machine.
+def placement(resources: Resources, available: list[int] | None = None) -> dict[int, int]:
+    """Map each processor of a run slot to one of this machine.
 
     The mapping is the identity if the available processors are 0, 1, ... or include all processors
-    of the code's machine. Otherwise the code's first processor is mapped to the first available
+    of the slot's machine. Otherwise that machine's first processor is mapped to the first available
     one, and so on. If exactly as many are available as the run has, they are the run's. A missing
     second hardware thread is replaced by the first thread of its core.
 
     Args:
-        code: affinity code with a run slot.
+        resources: a machine and its division, with a run slot.
         available: processors that may be used; by default those of this process.
 
     Raises:
-        AffinityError: the code has more cores than there are available processors.
+        AffinityError: that machine has more cores than there are available processors.
     """
-    resources = Resources.from_code(code).checked()
-    cores, offset = resources.run_cores(), resources.hyperthread_offset
+    cores, offset = resources.checked().run_cores(), resources.thread_offset
     if available is None:
         available = available_cpus()
     for threads in dict.fromkeys((offset, 0)):
@@ -88,10 +87,10 @@ def placement(code: str, available: list[int] | None = None) -> dict[int, int]:
         if found is not None:
             return {**{core + offset: found[core] for core in cores}, **found}
     raise AffinityError(
-        f"affinity code {code!r} is for a machine of {resources.n_used_cores} cores, and this "
-        f"process may use {len(available)} processors: {listed(available)}. Write a code for these "
-        f"(`rlpyt affinity` suggests some), or add _0saf to disable pinning. The code "
-        f"means {resources.describe()}; this run's cores are {listed(cores)}."
+        f"affinity code {resources.to_code()!r} is for a machine of {resources.n_used_cores} "
+        f"cores, and this process may use {len(available)} processors: {listed(available)}. Write "
+        f"a code for these (`rlpyt affinity` suggests some), or add _0saf to disable pinning. The "
+        f"code means {resources.describe()}; this run's cores are {listed(cores)}."
     )
 
 
@@ -115,22 +114,20 @@ def _found(
 
 @lru_cache(maxsize=4)  # the same for all slots of a machine
 def _machine_on(resources: Resources, offset: int, available: tuple[int, ...]) -> dict[int, int]:
-    """Map each processor of the code's machine to one of at least as many available processors."""
+    """Map each processor of the slot's machine to one of at least as many available processors."""
     machine = get_master_cpus(resources.machine_cores(), offset)
     if set(machine) <= set(available):
         return {cpu: cpu for cpu in machine}
     return dict(zip(sorted(machine), available, strict=False))
 
 
-def run_cpus(code: str) -> tuple[int, ...] | None:
+def run_cpus(resources: Resources) -> tuple[int, ...] | None:
     """Return the processors of this machine for a run slot, or ``None`` if it is not pinned.
 
     Raises:
-        AffinityError: the code is malformed, or is for a larger machine.
+        AffinityError: the slot is of a larger machine.
     """
-    if not Resources.from_code(code).set_affinity:
-        return None
-    return tuple(sorted(set(placement(code).values())))
+    return tuple(sorted(set(placement(resources).values()))) if resources.set_affinity else None
 
 
 def get_master_cpus(cores: Sequence[int], hto: int | None) -> tuple[int, ...]:

@@ -57,8 +57,9 @@ class Resources:
     cpu_per_run: int = 1  # cores of a run; with GPUs cores are divided evenly instead
     cpu_per_worker: int = 1  # more than 1 if environments are multi-threaded
     cpu_reserved: int = 0  # cores per rank not used by workers; asynchronous runs: at least 1
-    # From a core's first hardware thread to its second; 0: second threads are not used.
-    hyperthread_offset: int = None  # type: ignore[assignment]  # None: n_cpu_core
+    # From a core's first hardware thread to its second; 0: second threads are not used; None: not
+    # known, and taken as n_cpu_core. See ``thread_offset``.
+    hyperthread_offset: int | None = None
     n_socket: int = 1  # sockets with an equal share of cores and GPUs
     run_slot: int | None = None  # index of the run; None: the complete machine
     async_sample: bool = False  # sampling and optimizing in parallel
@@ -70,11 +71,9 @@ class Resources:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is None and field.name == "hyperthread_offset":
-                value = self.n_cpu_core
             if field.type is bool:
                 object.__setattr__(self, field.name, bool(value))
-            elif not (field.name == "run_slot" and value is None):
+            elif value is not None or field.default is not None:
                 value = whole_number(field.name, value, _LEAST.get(field.name, 0))
                 object.__setattr__(self, field.name, value)
 
@@ -118,7 +117,8 @@ class Resources:
             parts.append(f"{self.cpu_per_run}cpr")
         for name, short in ABBREVIATIONS.items():
             value = getattr(self, name)
-            if value != self._default(name) and short not in ("cpu", "gpu", "cpr", "slt"):
+            usual = value in (None, self._default(name))
+            if not usual and short not in ("cpu", "gpu", "cpr", "slt"):
                 parts.append(f"{int(value)}{short}")
         slot = [] if self.run_slot is None else [f"{self.run_slot}slt"]
         return "_".join([*slot, *parts])
@@ -127,6 +127,11 @@ class Resources:
         return self.n_cpu_core if name == "hyperthread_offset" else getattr(Resources, name)
 
     # Division of the machine.
+
+    @property
+    def thread_offset(self) -> int:
+        """Distance from a core's first hardware thread to its second; 0: those are not used."""
+        return self.n_cpu_core if self.hyperthread_offset is None else self.hyperthread_offset
 
     @property
     def n_ranks(self) -> int:
@@ -174,7 +179,7 @@ class Resources:
     @property
     def cores_per_socket(self) -> int:
         """Distance from the first core of a socket to that of the next, including unused cores."""
-        return max(self.n_cpu_core, self.hyperthread_offset) // self.sockets
+        return max(self.n_cpu_core, self.thread_offset) // self.sockets
 
     @property
     def n_used_cores(self) -> int:
@@ -280,9 +285,9 @@ class Resources:
             found.append(
                 f"{counted(self.n_used_cores, 'core')} for {self.n_shares} runs: runs share cores"
             )
-        if 0 < self.hyperthread_offset < self.n_cpu_core:
+        if 0 < self.thread_offset < self.n_cpu_core:
             found.append(
-                f"hyperthread_offset (hto) {self.hyperthread_offset} is less than n_cpu_core="
+                f"hyperthread_offset (hto) {self.thread_offset} is less than n_cpu_core="
                 f"{self.n_cpu_core}: some second hardware threads are also named as cores"
             )
         needs = self.n_ranks // self.shares_per_run
@@ -343,7 +348,9 @@ class Resources:
         """Return the code in words, for error messages and `rlpyt affinity`."""
         named = ((name, getattr(self, name)) for name in ABBREVIATIONS)
         always = ("n_cpu_core", "n_gpu", *(() if self.n_gpu else ("cpu_per_run",)))
-        settings = [f"{k}={v}" for k, v in named if k in always or v != self._default(k)]
+        settings = [
+            f"{k}={v}" for k, v in named if k in always or v not in (None, self._default(k))
+        ]
         return ", ".join(settings)
 
     def _error(self, problem: str) -> AffinityError:

@@ -52,7 +52,7 @@ def _one_process(
     resources: Resources, cores: Cpus, sampling: Cpus, cuda_idx: int | None
 ) -> AttrDict:
     """Return the affinity of a process with a sampler whose workers use the `sampling` cores."""
-    per_worker, offset = resources.cpu_per_worker, resources.hyperthread_offset
+    per_worker, offset = resources.cpu_per_worker, resources.thread_offset
     made = AttrDict(
         all_cpus=_cpus(resources, cores),
         master_cpus=_cpus(resources, cores),
@@ -91,7 +91,7 @@ def _asynchronous(resources: Resources, cores: Cpus) -> AttrDict:
     used = [own["cpus"] for own in optimizers] + [own["all_cpus"] for own in samplers]
     cpus = tuple(dict.fromkeys(cpu for own in used for cpu in own))
     return AttrDict(
-        all_cpus=SlotCpus.of(cpus, resources.to_code()),
+        all_cpus=SlotCpus.of(cpus, resources),
         optimizer=optimizers,
         sampler=samplers if sample_gpus else samplers[0],
         set_affinity=resources.set_affinity,
@@ -110,4 +110,4 @@ def _next_to_gpu(resources: Resources, left: list[int], rank: int) -> Cpus:
 
 
 def _cpus(resources: Resources, cores: Cpus) -> SlotCpus:
-    return SlotCpus.of(get_master_cpus(cores, resources.hyperthread_offset), resources.to_code())
+    return SlotCpus.of(get_master_cpus(cores, resources.thread_offset), resources)

@@ -249,7 +249,7 @@ def machines(draw):
         cpu_per_run=1 if n_gpu else needs + extra,
         cpu_per_worker=worker,
         cpu_reserved=reserved,
-        hyperthread_offset=draw(st.sampled_from([0, n_core, n_core + 4])),
+        hyperthread_offset=draw(st.sampled_from([None, 0, n_core + 4])),
         n_socket=draw(st.integers(1, 3)),
         run_slot=draw(st.none() | st.integers(0, 3)),
         async_sample=asynchronous,
@@ -273,8 +273,8 @@ def test_codes_roundtrip(resources):
     code = resources.to_code()
     assert Resources.from_code(code) == resources
     if resources.run_slot is None:
-        arguments = {k: v for k, v in vars(resources).items() if k != "run_slot"}
-        assert encode_affinity(**arguments) == code
+        offset = resources.thread_offset
+        assert encode_affinity(**{**vars(resources), "hyperthread_offset": offset}) == code
 
 
 @given(machines())
@@ -293,7 +293,7 @@ def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
             assert ("cuda_idx" in leaf) <= bool(resources.n_gpu)
             assert leaf.get("cuda_idx", -1) < resources.n_gpu
     assert len(taken) == len(set(taken))
-    threads = resources.hyperthread_offset
+    threads = resources.thread_offset
     n_cpus = max(resources.n_cpu_core, threads) + threads
     assert set(taken) <= set(range(n_cpus))
 

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from rlpyt.utils.launching import placement as module
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.machine import Machine, cpu_quota
 from rlpyt.utils.launching.placement import listed, placed, placement, run_cpus
-from rlpyt.utils.launching.resources import AffinityError
+from rlpyt.utils.launching.resources import AffinityError, Resources
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def allowed(monkeypatch):
     ],
 )
 def test_a_codes_processors_are_found(code, available, expected):
-    assert placement(code, available) == expected
+    assert placement(Resources.from_code(code), available) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_as_many_processors_as_a_run_has_are_its_own_if_they_are_threads(
 ):
     cpus = (4, 5, 6, 7)
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=cpus, n_core=n_core))
-    assert placement("1slt_4cpu_0gpu_2cpr", list(cpus)) == expected
+    assert placement(Resources.from_code("1slt_4cpu_0gpu_2cpr"), list(cpus)) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_a_code_for_a_larger_machine_is_refused(code, available):
     with pytest.raises(
         AffinityError, match=f"may use {len(available)} processors.*_0saf.* The code means"
     ):
-        placement(code, available)
+        placement(Resources.from_code(code), available)
 
 
 def test_only_affinities_of_codes_are_mapped(allowed):
@@ -101,8 +102,9 @@ def test_only_affinities_of_codes_are_mapped(allowed):
         (4, 5, 6, 7),
         (4,),
     )
-    assert run_cpus("1slt_4cpu_0gpu_2cpr_0hto") == (6, 7)
-    assert run_cpus("1slt_4cpu_0gpu_2cpr_0hto_0saf") is None
+    slot = Resources.from_code("1slt_4cpu_0gpu_2cpr_0hto")
+    assert run_cpus(slot) == (6, 7)
+    assert run_cpus(replace(slot, set_affinity=False)) is None
 
 
 @pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
