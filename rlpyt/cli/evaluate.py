@@ -12,7 +12,8 @@ from rlpyt.experiments.run import EVAL_SEED, load
 
 DESCRIPTION = """Play complete episodes with the trained agent of a run and report their returns.
 
-RUN is the run directory printed by `rlpyt train`. Atari scores are without reward clipping."""
+RUN is the run directory printed by `rlpyt train`, or a model of the Hugging Face Hub
+(hf://user/name). Atari scores are without reward clipping."""
 
 
 @dataclasses.dataclass(frozen=True)

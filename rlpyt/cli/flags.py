@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from rlpyt.experiments.settings import is_union, plain_fields
+from rlpyt.experiments.settings import hyphenated, is_union, plain_fields
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def settings_class(cls: type, name: str) -> type:
     for field, (hint, default, is_class) in plain_fields(cls).items():
         described: dict[str, Any] = {"help": getattr(limits.get(field), "help", "")}
         if is_class:
-            described |= {"name": _hyphenated(field), "metavar": "NAME"}
+            described |= {"name": hyphenated(field), "metavar": "NAME"}
         value = dataclasses.field(default_factory=partial(copy.copy, default))
         chosen.append((field, Annotated[hint, tyro.conf.arg(**described)], value))
     return dataclasses.make_dataclass(name, chosen, frozen=True)
@@ -80,11 +80,6 @@ def _with_values(argv: Sequence[str], flags: Collection[str]) -> list[str]:
         else:
             result += [arg, "True"] if flag in flags and following.startswith("--") else [arg]
     return result
-
-
-def _hyphenated(name: str) -> str:
-    """Convert ``OptimCls`` to ``optim-cls``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 @_REGISTRY.primitive_rule

@@ -20,7 +20,8 @@ environment has its own panel."""
 class Plot:
     """Arguments of the command."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]  # run directories, or directories above them
+    # run directories, directories above them, or models of the hub (hf://user/name)
+    runs: tyro.conf.Positional[tuple[Path, ...]]
     # output file: .png, .svg or .pdf
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("learning_curves.png")
     # learning curves; or, of the final scores, performance profiles, pairwise probabilities of
@@ -53,6 +54,7 @@ def main(args: Sequence[str]) -> int:
 
 def draw(command: Plot) -> None:
     """Draw the requested plot and save it."""
+    from rlpyt.experiments.hub import local_path
     from rlpyt.vis import comparisons, style
     from rlpyt.vis.curves import draw_curves
     from rlpyt.vis.grouping import read_runs, warn_of_uneven_groups
@@ -63,7 +65,7 @@ def draw(command: Plot) -> None:
     _check_unused(command)
     style.check_output(command.output)
     ranges = _ranges(command.normalize)
-    runs = read_runs(*command.runs, group_by=command.group_by)
+    runs = read_runs(*map(local_path, command.runs), group_by=command.group_by)
     if not command.group_by:
         warn_of_uneven_groups(runs)
     if command.kind == "curves":

@@ -8,13 +8,15 @@ from pathlib import Path
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
+from rlpyt.experiments.hub import is_reference
 from rlpyt.experiments.run import load
 from rlpyt.experiments.rundir import VIDEO
 from rlpyt.experiments.video import MAX_STEPS, record_video
 
 DESCRIPTION = """Record a video of the trained agent of a run as MP4 or GIF.
 
-RUN is the run directory printed by `rlpyt train`, or that of a script's run."""
+RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
+Face Hub (hf://user/name)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Record:
     """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
-    output: tyro.conf.Positional[Path | None] = None  # .mp4 or .gif; by default video.mp4 in RUN
+    # .mp4 or .gif; by default video.mp4 in RUN, or here for a model of the hub
+    output: tyro.conf.Positional[Path | None] = None
     grid: str = "1x1"  # rows x columns of environments recorded side by side
     episodes: int | None = None  # total number of episodes; by default one per cell of the grid
     max_steps: int = MAX_STEPS  # maximum number of frames
@@ -34,7 +37,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Record, args, prog="rlpyt record", description=DESCRIPTION)
     grid = _grid(command.grid)
-    default = command.run / VIDEO
+    default = Path() / VIDEO if is_reference(command.run) else command.run / VIDEO
     output = command.output or (default.with_suffix(".gif") if command.gif else default)
     if command.gif and output.suffix.lower() != ".gif":
         raise UsageError(f"--gif requires an output file that ends in .gif, got {output}.")

@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from rlpyt.cli.flags import parse
-from rlpyt.experiments import script_runs
+from rlpyt.experiments import hub, script_runs
 from rlpyt.experiments.finish import finish, program, showing_how_to_resume
 from rlpyt.experiments.options import read_options
 from rlpyt.experiments.registry import algorithm_class
@@ -37,6 +37,7 @@ class Resume:
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
+    hub.refuse(command.run)
     if script_runs.exists(command.run):
         return _resume_script(command)
     options = read_options(command.run)

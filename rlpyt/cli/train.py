@@ -15,6 +15,7 @@ from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.configs.presets import FAMILIES
 from rlpyt.experiments.finish import finish, showing_how_to_resume
+from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_options
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.experiments.run import train
@@ -43,7 +44,7 @@ def main(args: Sequence[str]) -> int:
         (algo_name, env_id), flags = _positionals(args)
         options, given_dir = read_flags(algo_name, env_id, flags)
     else:
-        given = read_options(config)
+        given = read_options(local_path(config))
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
     algo_name, env_id = options.algo_name, options.env
@@ -141,7 +142,8 @@ def _command_class(settings: Settings, algo: Any) -> Any:
         return field, Annotated[hint, tyro.conf.arg(**kwargs)], default
 
     run_dir = "run directory; by default data/ALGO-ENV-TIMESTAMP"
-    config = "settings of another run (its directory or config.json), instead of ALGO ENV"
+    config = "settings of another run (its directory, config.json or hf://user/name), instead of "
+    config += "ALGO ENV"
     preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
         flag("run_dir", Path | None, None, help=run_dir),

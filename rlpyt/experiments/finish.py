@@ -26,9 +26,9 @@ def finish(options: RunOptions, run_dir: Path) -> None:
         say(f"Evaluation: {result}")
         text = json.dumps(result.as_dict(), indent=2) + "\n"
         write_text(run_dir / rundir.EVALUATION, text)
-    _optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
+    optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
     if options.video:
-        _optional("video", record_video, trained, run_dir / rundir.VIDEO)
+        optional("video", record_video, trained, run_dir / rundir.VIDEO)
     say(_summary(options, run_dir))
 
 
@@ -67,7 +67,7 @@ def program() -> str:
     return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
 
 
-def _optional(name: str, make: object, *args: object) -> None:
+def optional(name: str, make: object, *args: object) -> None:
     """Make a plot or video; warn if it fails, since training has succeeded."""
     try:
         make(*args)  # type: ignore[operator]

@@ -4,6 +4,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -187,13 +188,15 @@ def _module(name: str, kind: str) -> ModuleType:
 
     Raises:
         ModuleNotFoundError: the module does not exist.
-        ValueError: it is a module of Python's standard library, whose import may have effects.
+        ValueError: it is not the name of a module, or a module of Python's standard library, whose
+            import may have effects.
     """
     module = name.partition(":")[0]
     if module == main_name():
         return sys.modules["__main__"]
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # the user's module may be there
+    if re.fullmatch(r"[\w-]+(\.[\w-]+)*", module) is None:
+        raise ValueError(f"{kind}={name!r} must be module:name, with a dotted module name.")
+    find_in_working_directory()
     if origin(module) == "standard":
         if kind == "env":
             raise ValueError(_not_a_maker(name, f"a part of the standard module {module}"))
@@ -208,6 +211,12 @@ def _module(name: str, kind: str) -> ModuleType:
             f"({os.getcwd()}) or on PYTHONPATH, or install it.",
             name=error.name,
         ) from error
+
+
+def find_in_working_directory() -> None:
+    """Let modules in the current directory be imported."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def origin(module: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlpyt.experiments import rundir, script_runs
+from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
@@ -21,7 +21,7 @@ from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.env_batch import bounds_of
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
-from rlpyt.utils.checkpoint import load_checkpoint
+from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
@@ -52,8 +52,10 @@ def train(
         FileNotFoundError: the directory has no checkpoint, and ``resume`` is True.
         SystemExit: 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP, with a checkpoint saved.
         CheckpointError: the last checkpoint of the run could not be saved.
+        ValueError: ``run_dir`` is a model of the hub.
         WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
     """
+    hub.refuse(run_dir)
     options = with_ranks_of_torchrun(options)
     if not torchrun.is_first():
         build_runner(options, run_dir, resume=resume).train()
@@ -170,7 +172,7 @@ class Run:
     the start of each episode.
 
     Args:
-        path: run directory.
+        path: run directory; of a model of the hub, its directory in the cache.
         options: options of the run, ``None`` for the run of a script.
         recipe: recipe of its environment.
         agent: initialized agent with the trained parameters.
@@ -276,23 +278,51 @@ class Run:
         returns = tuple(float(info.get("GameScore", info.Return)) for info in played)
         return Evaluation(returns, tuple(int(i.Length) for i in played), seed, deterministic)
 
+    def push(self, repo_id: str, private: bool = False, message: str = "") -> str:
+        """Upload the agent to the Hugging Face Hub, with what is needed to load it.
+
+        The run directory is not changed. `docs/hub.md` lists what is uploaded.
+
+        Args:
+            repo_id: "user/name"; created if it does not exist.
+            private: create it as private.
+            message: message of the commit.
+
+        Returns:
+            The address of the model; ``rlpyt.load("hf://user/name")`` loads it.
+
+        Raises:
+            ValueError: the name is invalid, or settings contain a path of this machine.
+            PermissionError: there is no token, or it may not write there.
+            ConnectionError: the hub cannot be reached.
+            ImportError: huggingface_hub is missing.
+        """
+        from rlpyt.experiments.push import push
+
+        return push(self, repo_id, private, message)
+
 
 def load(run_dir: Path | str) -> Run:
     """Load the trained agent of a run, from params.pkl or the latest checkpoint.
 
     Args:
         run_dir: directory of a run of the command line, of `rlpyt.train`, or of a script with
-            ``logger_context``.
+            ``logger_context``; or a model of the Hugging Face Hub, "hf://user/name" or
+            "hf://user/name@revision", which is downloaded into the cache of the hub.
 
     Raises:
-        FileNotFoundError: the directory contains no run, or the run has not saved its agent yet.
-        ValueError: the configuration or params.pkl is invalid, or a part of a script's run cannot
-            be rebuilt.
+        FileNotFoundError: the directory contains no run, the run has not saved its agent yet, or
+            the hub has no such model.
+        ValueError: the configuration or params.pkl is invalid, a part of a script's run cannot be
+            rebuilt, or a model of the hub names a part that it must not.
         CheckpointError: params.pkl does not exist, and no checkpoint is valid.
+        ConnectionError: the hub cannot be reached, and the model is not in the cache.
+        ImportError: huggingface_hub is missing for a model of the hub.
     """
-    path, options = Path(run_dir), None
+    path, options = hub.local_path(run_dir), None
     if not (path / CONFIG).exists() and script_runs.exists(path):
-        script = script_runs.ScriptRun(path)
+        find = hub.find if hub.is_reference(run_dir) else script_runs.find
+        script = script_runs.ScriptRun(path, find)
         state, itr = _saved_agent(path, script.checkpoints)
         recipe, name = script.recipe(), script.name
         spaces, agent = env_spaces(recipe), script.agent()
@@ -317,6 +347,10 @@ def load(run_dir: Path | str) -> Run:
 
 def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:
     """Return the agent's state and its iteration."""
+    alone = path / rundir.AGENT
+    if (alone / MANIFEST).is_file():  # a model of the hub, whose cache consists of links
+        state = load_checkpoint(alone, follow_links=True).state
+        return state["agent"], state["itr"]
     snapshot, has_checkpoint = path / rundir.SNAPSHOT, any(checkpoints.glob("checkpoint-*"))
     if snapshot.is_file():
         try:

@@ -12,6 +12,7 @@ CHECKPOINTS = "checkpoint"
 CURVE = "learning_curve.png"
 VIDEO = "video.mp4"
 EVALUATION = "evaluation.json"
+AGENT = "agent"  # checkpoint of the agent alone, in models of the hub
 
 CONTENTS = {
     "progress.csv": "statistics, one row per log interval",

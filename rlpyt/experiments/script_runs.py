@@ -8,19 +8,52 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlpyt.envs.gym import make as make_gym
 from rlpyt.experiments import rundir
 from rlpyt.experiments.build import EnvRecipe
-from rlpyt.experiments.registry import check_env_maker, import_named, origin
+from rlpyt.experiments.registry import (
+    check_env_maker,
+    find_in_working_directory,
+    import_named,
+    origin,
+)
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.recorded import main_name, rebuild
+
+# Arguments of samplers that say how environments are made.
+ENV_ARGUMENTS = ("EnvCls", "env_kwargs", "eval_env_kwargs", "TrajInfoCls")
+
+
+def find(name: str) -> Any:
+    """Return a class or function by its name "module:name".
+
+    Raises:
+        ModuleNotFoundError: the module does not exist.
+        ValueError: it has no such name, or it may not be named in a file.
+    """
+    module = name.partition(":")[0]
+    if module not in sys.modules and module != main_name():
+        check_import(module)
+    found = import_named(name, "part")
+    top = module.partition(".")[0]
+    if top not in ("rlpyt", "torch", "gymnasium") and origin(module) != "user":
+        raise ValueError(
+            f"{name} must be a part of rlpyt, torch, gymnasium or of a custom module, not of an "
+            "installed package. Wrap it in a function of your module."
+        )
+    if not isinstance(found, type) and (top == "torch" or not inspect.isfunction(found)):
+        raise ValueError(f"{name} must be a class{'' if top == 'torch' else ' or function'}.")
+    defined = found.__module__.partition(".")[0]
+    if defined != top and origin(defined) != "user":  # a module that it imports
+        raise ValueError(f"{name} must be defined in {top}, but is a part of {found.__module__}.")
+    return found
 
 
 class ScriptRun:
@@ -28,13 +61,15 @@ class ScriptRun:
 
     Args:
         run_dir: directory with ``parts.json``.
+        find: returns the class or function of a name "module:name".
 
     Raises:
         ValueError: the file is damaged.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, find: Callable[[str], Any] = find) -> None:
         self.run_dir, path = run_dir, run_dir / PARTS_FILE
+        self._find = find
         try:
             parts = json.loads(path.read_text(encoding="utf-8"))
             self.logging: dict[str, Any] = parts["logging"]
@@ -69,8 +104,9 @@ class ScriptRun:
             ValueError: the sampler's arguments have no description, or name no environment.
         """
         given = self._parts["sampler"].get("kwargs", {})
-        names = ("EnvCls", "env_kwargs", "eval_env_kwargs", "TrajInfoCls")
-        found = {key: rebuild(given.get(key), find, f"sampler.{key}") for key in names}
+        found = {
+            key: rebuild(given.get(key), self._find, f"sampler.{key}") for key in ENV_ARGUMENTS
+        }
         maker, kwargs = found["EnvCls"], _first(found["env_kwargs"])
         check_env_maker("EnvCls", maker)
         can_render = maker is make_gym or "render_mode" in inspect.signature(maker).parameters
@@ -82,9 +118,27 @@ class ScriptRun:
             found["TrajInfoCls"] or TrajInfo,
         )
 
+    def published(self) -> dict[str, Any]:
+        """Return what ``parts.json`` must contain to load the agent, and what was trained how.
+
+        Settings of the algorithm that have no description are left out.
+        """
+        parts: dict[str, Any] = {"agent": self._parts["agent"]}
+        for name in ("algo", "sampler"):
+            part = self._parts[name]
+            given = part.get("kwargs", {}).items()
+            described = {k: v for k, v in given if "$missing" not in json.dumps(v)}
+            if name == "sampler":
+                kept = (*ENV_ARGUMENTS, "batch_T", "batch_B")
+                described = {k: v for k, v in described.items() if k in kept}
+            parts[name] = {"$call": part.get("$call", "?"), "kwargs": described}
+        parts |= {key: self._parts[key] for key in ("n_steps", "seed") if key in self._parts}
+        runner = {"$call": self._runner.get("$call", "?"), "kwargs": parts}
+        return {"format": 1, "logging": {}, "runner": runner}
+
     def agent(self) -> Any:
         """Return the agent, as constructed."""
-        return rebuild(self._parts["agent"], find, "agent")
+        return rebuild(self._parts["agent"], self._find, "agent")
 
     def resume(self, n_steps: int, hooks: Sequence[Any] = ()) -> None:
         """Resume training from the latest checkpoint.
@@ -97,10 +151,10 @@ class ScriptRun:
             ValueError: a part has no description; the message names it.
             CheckpointError: there is no valid checkpoint.
         """
-        parts = {key: rebuild(value, find, key) for key, value in self._parts.items()}
+        parts = {key: rebuild(value, self._find, key) for key, value in self._parts.items()}
         parts |= {"n_steps": n_steps, "resume_from": self.checkpoints}
         parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
-        runner = find(self._runner["$call"])(**parts)
+        runner = self._find(self._runner["$call"])(**parts)
         params = json.loads((self.run_dir / "params.json").read_text(encoding="utf-8"))
         named = {"run_ID": params["run_ID"], "name": params["name"]}
         with logger.session():
@@ -114,30 +168,13 @@ def exists(run_dir: Path) -> bool:
     return (run_dir / PARTS_FILE).is_file()
 
 
-def find(name: str) -> Any:
-    """Return a class or function by its name "module:name".
+def check_import(module: str) -> None:
+    """Check that importing a script would not train.
 
     Raises:
-        ModuleNotFoundError: the module does not exist.
-        ValueError: it has no such name, or it may not be named in a file.
+        ValueError: its main program trains and has no guard.
     """
-    module = name.partition(":")[0]
-    if module not in sys.modules and module != main_name():
-        _check_import(module)
-    found = import_named(name, "part")
-    top = module.partition(".")[0]
-    if top not in ("rlpyt", "torch", "gymnasium") and origin(module) != "user":
-        raise ValueError(
-            f"{name} must be a part of rlpyt, torch, gymnasium or of a custom module, not of an "
-            "installed package. Wrap it in a function of your module."
-        )
-    if top == "torch" and not isinstance(found, type):
-        raise ValueError(f"{name} must be a class of torch.")
-    return found
-
-
-def _check_import(module: str) -> None:
-    """Raise ValueError if importing a script would train: without a guard for the main program."""
+    find_in_working_directory()
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):

@@ -5,6 +5,7 @@ The command line and sweep files both use them, so that the same settings give t
 
 import dataclasses
 import inspect
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -179,6 +180,11 @@ def in_words(hint: Any) -> str:
     if origin is dict:
         return "a dictionary"
     return "null" if hint in (types.NoneType, None) else PLAIN.get(hint, "something else")
+
+
+def hyphenated(name: str) -> str:
+    """Return the flag of a field for a class: ``optim-cls`` for ``OptimCls``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def is_union(hint: Any) -> bool:

@@ -114,7 +114,7 @@ def save_checkpoint(
     return path
 
 
-def load_checkpoint(directory: PathLike) -> Checkpoint:
+def load_checkpoint(directory: PathLike, follow_links: bool = False) -> Checkpoint:
     """Load the newest valid checkpoint without unpickling or executing any part of it.
 
     Sizes and checksums are verified first. If the newest checkpoint is corrupt, a warning gives
@@ -122,6 +122,7 @@ def load_checkpoint(directory: PathLike) -> Checkpoint:
 
     Args:
         directory: the directory given to ``save_checkpoint``, or one checkpoint in it.
+        follow_links: accept files that are symbolic links, as in the cache of a hub.
 
     Raises:
         CheckpointError: the path does not exist, contains no checkpoint or no valid one, is a file
@@ -131,7 +132,7 @@ def load_checkpoint(directory: PathLike) -> Checkpoint:
     problems: list[str] = []
     for candidate in _candidates(path):
         try:
-            checkpoint = _read(candidate)
+            checkpoint = _read(candidate, follow_links)
         except _CorruptError as error:
             problems.append(str(error))
             continue
@@ -266,14 +267,16 @@ def _candidates(path: Path) -> list[Path]:
     return candidates
 
 
-def _read(path: Path) -> Checkpoint:
+def _read(path: Path, follow_links: bool) -> Checkpoint:
     """Verify and load one checkpoint."""
     name = MANIFEST
     try:
         if path.is_symlink():
             raise ValueError("the checkpoint is a symbolic link")
+        _require_regular(path / name, follow_links)
         manifest = _read_manifest(path)
         for name in FILES:
+            _require_regular(path / name, follow_links)
             _verify(path / name, manifest["files"][name])
         name = STATE
         tree = _parse((path / STATE).read_bytes())
@@ -297,7 +300,6 @@ def _read(path: Path) -> Checkpoint:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    _require_regular(path / MANIFEST)
     manifest = _parse((path / MANIFEST).read_bytes())
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"it does not describe an {FORMAT}")
@@ -315,7 +317,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _verify(path: Path, entry: dict[str, Any]) -> None:
-    _require_regular(path)
     size = path.stat().st_size
     if size != entry["size"]:
         raise ValueError(f"it has {size} bytes instead of {entry['size']}")
@@ -324,8 +325,8 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
             raise ValueError("its content has changed (sha256 differs)")
 
 
-def _require_regular(path: Path) -> None:
-    status = path.lstat()
+def _require_regular(path: Path, follow_links: bool) -> None:
+    status = path.stat(follow_symlinks=follow_links)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is a symbolic link, directory or device instead of a file")
     if path.suffix == ".json" and status.st_size > MAX_JSON_BYTES:

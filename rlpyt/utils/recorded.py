@@ -60,7 +60,9 @@ def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
     return {"$call": name, "kwargs": {key: describe(item) for key, item in kwargs.items()}}
 
 
-def rebuild(described: Any, find: Callable[[str], Any], place: str = "") -> Any:
+def rebuild(  # noqa: PLR0911 - a case per kind
+    described: Any, find: Callable[[str], Any], place: str = ""
+) -> Any:
     """Return the value that was described.
 
     Args:
@@ -69,7 +71,8 @@ def rebuild(described: Any, find: Callable[[str], Any], place: str = "") -> Any:
         place: dotted name of the value, for errors.
 
     Raises:
-        ValueError: a part has no description; the message names it.
+        ValueError: a part has no description, or is not an object of a class; the message names
+            it.
     """
     inner = functools.partial(rebuild, find=find)
     if isinstance(described, list):
@@ -89,7 +92,12 @@ def rebuild(described: Any, find: Callable[[str], Any], place: str = "") -> Any:
     if mark == "$partial":
         args = inner(described["args"], place=place)
         return functools.partial(inner(described["$partial"], place=place), *args, **kwargs)
-    return find(described["$call"])(**kwargs) if mark == "$call" else kwargs
+    if mark != "$call":
+        return kwargs
+    cls = find(described["$call"])
+    if not isinstance(cls, type):
+        raise ValueError(f"{place} must be an object of a class, got {described['$call']}.")
+    return cls(**kwargs)
 
 
 def importable_name(part: Any) -> str | None:

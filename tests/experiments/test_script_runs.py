@@ -130,7 +130,13 @@ def test_parts_are_built_with_the_arguments_of_their_construction():
     assert type(curriculum) is LearningProgress and curriculum.n_tasks == 7
 
 
-@pytest.mark.parametrize("name", ["os:system", "subprocess:run", "joblib:load", "torch:load"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("os:system", "subprocess:run", "joblib:load", "torch:load", "rlpyt.cli.main:os.system"),
+        *("rlpyt.cli.main:importlib.import_module", "../rlpyt:load"),
+    ],
+)
 def test_functions_that_could_do_harm_are_refused(name):
     with pytest.raises((ValueError, ImportError)):
         script_runs.find(name)

@@ -1,0 +1,37 @@
+"""``rlpyt push RUN user/name``: upload a trained agent to the Hugging Face Hub."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import tyro
+
+from rlpyt.cli.flags import parse
+from rlpyt.experiments.push import push
+from rlpyt.experiments.run import load
+from rlpyt.utils.logging.console import say
+
+DESCRIPTION = """Upload the trained agent of a run to the Hugging Face Hub, with a model card.
+
+The upload contains what `rlpyt.load("hf://user/name")` needs, statistics, learning curve and video.
+The agent is evaluated first if it has changed since its last evaluation. The token is that of
+`hf auth login` or HF_TOKEN. The run is not changed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Push:
+    """Arguments of the command."""
+
+    run: tyro.conf.Positional[Path]  # the run directory
+    repo: tyro.conf.Positional[str]  # name on the hub, user/name; created if it does not exist
+    private: bool = False  # create it as private
+    message: str = ""  # message of the commit
+    dry_run: bool = False  # show what would be uploaded, without contacting the hub
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    command = parse(Push, args, prog="rlpyt push", description=DESCRIPTION)
+    url = push(load(command.run), command.repo, command.private, command.message, command.dry_run)
+    say("Nothing was uploaded." if command.dry_run else f"Uploaded to {url}")
+    return 0

@@ -1,0 +1,259 @@
+"""Models on the Hugging Face Hub: names, download and upload.
+
+The hub is contacted only by `download` and `upload`, which load and push call. No code is
+downloaded, and no file is unpickled.
+"""
+
+import contextlib
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from rlpyt.envs.base import Env
+from rlpyt.envs.traj_info import TrajInfo
+from rlpyt.experiments import rundir, script_runs
+from rlpyt.experiments.options import CONFIG
+from rlpyt.experiments.registry import MAKERS, find_in_working_directory, origin
+from rlpyt.runners.runner import PARTS_FILE
+from rlpyt.utils.checkpoint import FILES as CHECKPOINT_FILES
+from rlpyt.utils.checkpoint import MANIFEST
+from rlpyt.version import VERSION
+
+CARD = "README.md"  # shown as the page of the model
+VIDEO = "replay.mp4"  # shown on the page of the model
+DESCRIPTIONS = (CONFIG, PARTS_FILE)
+# All files of a model. Others in its repository are neither downloaded nor replaced.
+FILES = {
+    CARD: "model card",
+    CONFIG: "options, from which the agent is rebuilt",
+    PARTS_FILE: "constructor arguments of agent, environment and algorithm",
+    **{f"{rundir.AGENT}/{name}": "trained agent" for name in (MANIFEST, *CHECKPOINT_FILES)},
+    rundir.EVALUATION: "returns of the trained agent",
+    "progress.csv": "statistics of training",
+    rundir.CURVE: "learning curve",
+    VIDEO: "video of the trained agent",
+}
+
+_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+_REFERENCE = re.compile(rf"hf:/{{1,2}}({_NAME.pattern})(?:@([\w][\w./-]*))?/?", re.ASCII)
+# Packages whose classes may be named by a model; besides environments and custom modules.
+_PACKAGES = (
+    *("rlpyt.agents.", "rlpyt.distributions.", "rlpyt.models.", "rlpyt.spaces."),
+    *("rlpyt.es.agent:", "rlpyt.es.model:", "gymnasium.spaces.", "torch.nn."),
+)
+
+
+def is_reference(path: Path | str) -> bool:
+    """Return True for "hf://user/name", also as a ``Path``, which joins the slashes."""
+    return str(path).startswith("hf:/")
+
+
+def local_path(path: Path | str) -> Path:
+    """Return the directory of a run; a model of the hub is downloaded first."""
+    return download(path) if is_reference(path) else Path(path)
+
+
+def refuse(path: Path | str) -> None:
+    """Raise ValueError if a model of the hub is given in place of a directory for training."""
+    if is_reference(path):
+        raise ValueError(
+            f"{_shown(path)} cannot be trained further: models of the hub have no optimizer state. "
+            f"Start a new run with its settings: rlpyt train --config {_shown(path)}"
+        )
+
+
+def checked_name(repo_id: str) -> str:
+    """Return the name of a model, "user/name".
+
+    Raises:
+        ValueError: it is not of this form.
+    """
+    if _NAME.fullmatch(repo_id) is None or ".." in repo_id:
+        raise ValueError(
+            f"The name of a model must be user/name, of letters, digits, '-', '_' and '.', got "
+            f"{repo_id!r}."
+        )
+    return repo_id
+
+
+def download(reference: Path | str) -> Path:
+    """Download a model into the cache of the hub, and check what it names.
+
+    Args:
+        reference: "hf://user/name", or "hf://user/name@revision" with a branch, tag or commit.
+
+    Returns:
+        Directory in the cache. It is shared by all users of the cache: do not write into it.
+
+    Raises:
+        ValueError: the reference is malformed, or the model names a module that it must not.
+        FileNotFoundError: there is no such model or revision, or it is not a model of rlpyt.
+        PermissionError: the token may not read it.
+        ConnectionError: the hub cannot be reached, and the model is not in the cache.
+        ImportError: huggingface_hub is missing.
+    """
+    match = _REFERENCE.fullmatch(str(reference))
+    if match is None or ".." in str(reference):
+        raise ValueError(
+            f"A model of the hub must be hf://user/name or hf://user/name@revision, got "
+            f"{_shown(reference)!r}."
+        )
+    patterns = [name for name in FILES if name not in (CARD, VIDEO)]
+    with _errors(_shown(reference)):
+        found = _client().snapshot_download(match[1], revision=match[2], allow_patterns=patterns)
+    path = Path(found)
+    described = [path / name for name in DESCRIPTIONS if (path / name).is_file()]
+    if not described or not (path / rundir.AGENT / MANIFEST).is_file():
+        raise FileNotFoundError(
+            f"{_shown(reference)} is not a model of rlpyt: it must have {rundir.AGENT}/{MANIFEST} "
+            f"and {' or '.join(DESCRIPTIONS)}. `rlpyt push` writes them."
+        )
+    find_in_working_directory()
+    for file in described:
+        try:
+            _check_modules(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{file.name} of {_shown(reference)}: {error}") from error
+    return path
+
+
+def require_token() -> None:
+    """Check that a token of the hub is set; it is not checked with the hub.
+
+    Raises:
+        PermissionError: there is none.
+        ImportError: huggingface_hub is missing.
+    """
+    if _library().get_token() is None:
+        raise PermissionError(
+            "Pushing requires a token of the hub with write access. Log in with `hf auth login`, "
+            "or set the environment variable HF_TOKEN."
+        )
+
+
+def upload(folder: Path, repo_id: str, private: bool, message: str) -> str:
+    """Upload a folder in one commit, and return the address of the model.
+
+    Args:
+        folder: folder with the files of a model; further ones of ``FILES`` are deleted on the hub.
+        repo_id: "user/name", created if it does not exist.
+        private: create it as private.
+        message: message of the commit.
+
+    Raises:
+        PermissionError: the token may not write there, or the model is public and ``private``.
+        ConnectionError: the hub cannot be reached.
+        ValueError: the hub refuses the name or a file.
+    """
+    with _errors(repo_id):
+        client = _client()
+        url = client.create_repo(repo_id, private=private or None, exist_ok=True)
+        if private and not client.repo_info(repo_id).private:
+            raise PermissionError(
+                f"{repo_id} exists and is public; nothing was uploaded. Choose another name, or "
+                "make it private in its settings on the hub."
+            )
+        client.upload_folder(
+            repo_id=repo_id, folder_path=folder, commit_message=message, delete_patterns=[*FILES]
+        )
+    return str(url)
+
+
+def find(name: str) -> Any:
+    """Return a class or function that a model may name.
+
+    These are classes of agents, models, distributions and spaces, environments, and names of
+    custom modules.
+
+    Raises:
+        ModuleNotFoundError: the module does not exist.
+        ValueError: it has no such name, or a model may not name it.
+    """
+    found = script_runs.find(name)
+    if origin(name.partition(":")[0]) == "user":
+        return found
+    defined = f"{found.__module__}:{found.__qualname__}"
+    is_class = isinstance(found, type)
+    if defined in MAKERS or (is_class and issubclass(found, Env | TrajInfo)):
+        return found
+    of_gymnasium = is_class and defined.startswith("gymnasium.envs.")
+    if of_gymnasium and issubclass(found, gymnasium.Env):
+        return found
+    if is_class and defined.startswith(_PACKAGES):
+        return found
+    raise ValueError(
+        f"{name} is not an agent, model, distribution, space or environment, and models of the hub "
+        "may name no other part of installed packages."
+    )
+
+
+def _check_modules(described: Any) -> None:
+    """Check the modules of all names "module:name" in a description, wherever they are.
+
+    Raises:
+        ValueError: a module is of the standard library, or a script that would train.
+    """
+    if isinstance(described, dict | list):
+        for item in described.values() if isinstance(described, dict) else described:
+            _check_modules(item)
+    elif isinstance(described, str) and ":" in described:
+        module = described.partition(":")[0]
+        if origin(module) == "standard":
+            raise ValueError(f"{described!r} must not name a part of Python's standard library.")
+        if origin(module) == "user":
+            script_runs.check_import(module)
+
+
+def _shown(reference: Path | str) -> str:
+    return re.sub("^hf:/+", "hf://", str(reference))
+
+
+def _library() -> Any:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise ImportError(f"{error.name} is missing: pip install 'rlpyt[hub]'.") from error
+    return huggingface_hub
+
+
+def _client() -> Any:
+    return _library().HfApi(library_name="rlpyt", library_version=VERSION)
+
+
+@contextlib.contextmanager
+def _errors(name: str) -> Iterator[None]:
+    """Turn errors of the hub's client into built-in ones that give the name and the remedy."""
+    _library()
+    errors = importlib.import_module("huggingface_hub.errors")  # also has its HTTP library's error
+    try:
+        yield
+    except errors.HFValidationError as error:
+        raise ValueError(f"{name}: {_line(error)}") from error
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise FileNotFoundError(
+            f"{name} does not exist on the hub, or is private. Check name and revision; for a "
+            "private model log in with `hf auth login` or set HF_TOKEN."
+        ) from error
+    except errors.HfHubHTTPError as error:
+        if error.response.status_code in (401, 403):
+            raise PermissionError(
+                f"The hub denies access to {name}: {_line(error)}. Log in as its owner with a "
+                "token that has write access (`hf auth login`, or HF_TOKEN)."
+            ) from error
+        raise ConnectionError(f"The hub failed for {name}: {_line(error)}.") from error
+    except (errors.LocalEntryNotFoundError, ConnectionError, errors.HTTPError) as error:
+        raise ConnectionError(
+            f"The hub cannot be reached for {name} ({_line(error.__cause__ or error)}). Check the "
+            "network and HF_HUB_OFFLINE, and try again."
+        ) from error
+
+
+def _line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".")
