@@ -14,7 +14,6 @@ import torch
 
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.envs.base import Env, build_env
-from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
@@ -32,10 +31,10 @@ from rlpyt.samplers.step_checks import (
     first_not_finite,
     float_leaves,
 )
-from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import completed
+from rlpyt.utils.running import merge_statistics
 from rlpyt.utils.seed import env_seed, set_seed
 
 if TYPE_CHECKING:
@@ -137,6 +136,8 @@ class EnvWorker:
         """Return the agent that acts for these environments, in tiles if set."""
         if self.agent is None or not self.spec.deterministic_acting:
             return self.agent
+        from rlpyt.samplers.tiles import tiled
+
         return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import torch
 
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.machine import check_gpu, n_granted_cpus
 from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
@@ -148,7 +147,11 @@ def decoded(affinity: object) -> Any:
         return affinity
     if affinity == "auto":
         return None
-    return affinity_from_code(affinity) if is_code(affinity) else affinity
+    if not is_code(affinity):
+        return affinity
+    from rlpyt.utils.launching.affinity import affinity_from_code
+
+    return affinity_from_code(affinity)
 
 
 def split_affinity(affinity: object) -> dict[str, Any]:
