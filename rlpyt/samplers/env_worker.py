@@ -269,7 +269,7 @@ class EnvWorker:
                     results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
             except Exception as error:
                 if not isinstance(error, Abandoned):
-                    self._blame_not_finite(slot, error)
+                    self._raise_not_finite_cause(slot, error)
                 raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
         self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
@@ -302,7 +302,7 @@ class EnvWorker:
         if not all_finite(self._floats[slot][1]):
             raise self._not_finite(samples, next_observation)
 
-    def _blame_not_finite(self, slot: int, error: Exception) -> None:
+    def _raise_not_finite_cause(self, slot: int, error: Exception) -> None:
         """Raise NonFiniteError instead of this error if NaN observations or rewards caused it.
 
         An agent that receives NaN returns actions that environments reject.
