@@ -111,7 +111,7 @@ def _name_of(pid: int, runner: Any) -> str:
         return f"sampler {hosts.index(pid)}"
     copier = getattr(runner, "_replay_writer", None)
     if copier is not None and pid in [process.pid for process in copier.processes]:
-        return "memory copier"
+        return "replay writer"
     return f"process {pid}"
 
 

@@ -1,1 +1,1 @@
-"""Agents: between samplers, models and algorithms."""
+"""Agents, which choose actions for samplers and evaluate models for algorithms."""

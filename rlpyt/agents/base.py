@@ -524,7 +524,7 @@ def numpy_forward(model: torch.nn.Module) -> Any:
         return None
     try:
         return make(live=False)
-    except TypeError:  # a user's model, always live
+    except TypeError:  # a custom method without the argument; it reads the parameters itself
         return make()
 
 

@@ -41,7 +41,7 @@ class ActionScale:
             raise ValueError(
                 f"component {i} of the action space must have finite bounds, got "
                 f"[{low[i]:g}, {high[i]:g}]. Declare the range of useful actions "
-                "(gymnasium.wrappers.RescaleAction does, or a space of your own), or use ppo or "
+                "(gymnasium.wrappers.RescaleAction does, or a custom space), or use ppo or "
                 "a2c, which accept unbounded actions."
             )
         low, high = np.where(has_bounds, low, -1.0), np.where(has_bounds, high, 1.0)

@@ -1,1 +1,1 @@
-"""Algorithms: from samples to better parameters."""
+"""Algorithms, which train agents on samples."""

@@ -143,5 +143,7 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         """
         z = self.z if z is None else z
         if z is None:
-            raise ValueError("the values of the atoms are unknown; call set_z(z), z of shape [P].")
+            raise ValueError(
+                "z must be the values of the atoms [P], got None. Call set_z(z) first."
+            )
         return p @ (z.numpy() if isinstance(p, np.ndarray) else z.to(p))

@@ -179,7 +179,7 @@ class ChildGroup:
         if not self.processes:
             plural = f"{self.name}es" if self.name.endswith("s") else f"{self.name}s"
             why = self._failure or "they were shut down"
-            raise WorkerError(f"the {plural} are gone: {why.rstrip('.')}. Initialize again.")
+            raise WorkerError(f"the {plural} are not running: {why.rstrip('.')}. Initialize again.")
         try:
             for child, args in zip(range(len(self._specs)), arguments, strict=True):
                 self._transport.send(child, method, args)
@@ -270,6 +270,7 @@ class ChildGroup:
                 raise self._error(child, f"failed with {summary}", traceback, status=status)
             case "stalled":
                 raise self._timeout_error(child, "the limit", self._limits.longest_s)
+        # "ended": the process has exited.
         raise self._error(child, reply.result, stacks=self._transport.stacks(child))
 
     def _timeout_error(self, child: int, setting: str, limit_s: float) -> WorkerError:

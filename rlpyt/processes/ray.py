@@ -258,7 +258,8 @@ class RayActors:
     def _describe_end(self, error: BaseException) -> str:
         message = " ".join(str(error).split())
         if isinstance(error, self._ray.exceptions.RayActorError):
-            return f"died for good (max_restarts={self._max_restarts}; Ray says: {message})"
+            limit = f"max_restarts={self._max_restarts}"
+            return f"died and was not restarted ({limit}; Ray says: {message})"
         return f"failed: {type(error).__name__}: {message}"
 
     def _note_no_process(self, actor: Actor) -> None:
@@ -360,7 +361,7 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, settings: dict[str, Any], cpus: float) -> None:
-        with _signals_kept():  # ray has handlers of its own
+        with _signals_kept():  # ray installs its signal handlers
             self.ray = import_ray()
             self._ours = not self.ray.is_initialized()
             if self._ours:

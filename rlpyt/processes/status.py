@@ -76,7 +76,7 @@ class WorkerStatus:
     Attributes:
         activity: one of the values of ``ACTIVITY``.
         itr: iteration of the run, or -1 before the first.
-        env_index: global index of the environment, or -1 if no single one is concerned.
+        env_index: global index of the environment, or -1 if the activity is not about one.
         evaluation: True for an evaluation environment; these have their own indices.
         step: time step in the batch, in the evaluation, or in the decorrelation before both; else
             -1.

@@ -1,1 +1,1 @@
-"""Runners: whole trainings."""
+"""Runners, which train an agent from start to end."""

@@ -88,7 +88,7 @@ def start_replay_writer(
     bare.agent = bare.replay_buffer = None
     payload = ReplayWriterPayload(bare, algo.replay_buffer, slots)
     return ChildGroup(
-        "memory copier",
+        "replay writer",
         [ChildSpec(0, ReplayWriter, ByValue(payload))],
         replay_writer_status,
         Limits(step_s=timeout_s),

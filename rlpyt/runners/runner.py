@@ -257,9 +257,8 @@ class MinibatchRlBase(BaseRunner):
         self.state.opt_infos = {name: [] for name in self.algo.opt_info_fields}
         self.state.traj_infos = deque(maxlen=self.log_traj_window)
         self.state.start_time = self.state.last_time = time.monotonic()
-        self._training_since = (
-            time.monotonic()
-        )  # in this process, shifted by the time of evaluations
+        # In this process, shifted by the time of evaluations.
+        self._training_since = time.monotonic()
 
     # The run.
 

@@ -1,1 +1,1 @@
-"""Samplers: environments stepped and agents acting, one layout or another."""
+"""Samplers, which step environments and collect batches, in one process or several."""

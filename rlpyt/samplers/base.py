@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.weights import share_weights
-from rlpyt.curricula.base import Curriculum
-from rlpyt.curricula.env import TaskEnvs
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.environments import try_environment
@@ -20,6 +18,7 @@ from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
+    from rlpyt.curricula.base import Curriculum
     from rlpyt.samplers.collectors import BaseCollector
     from rlpyt.samplers.evaluation import BaseEvalCollector
 
@@ -110,15 +109,8 @@ class BaseSampler(Recorded):
         start_method: str | None = None,
         deterministic_acting: bool = False,
     ) -> None:
-        if curriculum is not None and not isinstance(curriculum, Curriculum):
-            raise TypeError(
-                f"curriculum={curriculum!r:.100} must be a curriculum, such as "
-                "rlpyt.curricula.prioritized.PrioritizedLevelReplay(64)."
-            )
-        if curriculum is not None and not isinstance(EnvCls, TaskEnvs):
-            EnvCls = TaskEnvs(EnvCls, curriculum.space)
         self.start_method = start_method or self.start_method
-        self.EnvCls = EnvCls
+        self.EnvCls = EnvCls if curriculum is None else with_tasks(EnvCls, curriculum)
         self.curriculum = curriculum
         plain = env_kwargs is None or isinstance(env_kwargs, Mapping)
         self.env_kwargs: Any = dict(env_kwargs or {}) if plain else env_kwargs  # type: ignore[arg-type]
@@ -318,6 +310,23 @@ class BaseSampler(Recorded):
         T, B = self.batch_spec
         final = final_observation and recorded
         return allocate_samples(self.examples, T, B, bootstrap_value, memory, final)
+
+
+def with_tasks(EnvCls: Callable[..., Any], curriculum: Curriculum) -> Callable[..., Any]:
+    """Return a function that makes environments with the curriculum's tasks.
+
+    Raises:
+        TypeError: ``curriculum`` is not a curriculum.
+    """
+    from rlpyt.curricula.base import Curriculum
+    from rlpyt.curricula.env import TaskEnvs
+
+    if not isinstance(curriculum, Curriculum):
+        raise TypeError(
+            f"curriculum={curriculum!r:.100} must be a curriculum, such as "
+            "rlpyt.curricula.prioritized.PrioritizedLevelReplay(64)."
+        )
+    return EnvCls if isinstance(EnvCls, TaskEnvs) else TaskEnvs(EnvCls, curriculum.space)
 
 
 def kwargs_by_env(named: str, kwargs: EnvKwargs, n: int, n_named: str) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ import torch
 
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.envs.base import Env, build_env
-from rlpyt.envs.vector.wrappers.standardize import merge_statistics
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
@@ -32,10 +31,10 @@ from rlpyt.samplers.step_checks import (
     first_not_finite,
     float_leaves,
 )
-from rlpyt.samplers.tiles import tiled
 from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import completed
+from rlpyt.utils.running import merge_statistics
 from rlpyt.utils.seed import env_seed, set_seed
 
 if TYPE_CHECKING:
@@ -137,6 +136,8 @@ class EnvWorker:
         """Return the agent that acts for these environments, in tiles if set."""
         if self.agent is None or not self.spec.deterministic_acting:
             return self.agent
+        from rlpyt.samplers.tiles import tiled
+
         return tiled(self.agent, env_ranks)
 
     def _note(self, number: int, value: int, evaluation: bool = False) -> None:
@@ -268,7 +269,7 @@ class EnvWorker:
                     results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
             except Exception as error:
                 if not isinstance(error, Abandoned):
-                    self._blame_not_finite(slot, error)
+                    self._raise_not_finite_cause(slot, error)
                 raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
         self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
@@ -301,7 +302,7 @@ class EnvWorker:
         if not all_finite(self._floats[slot][1]):
             raise self._not_finite(samples, next_observation)
 
-    def _blame_not_finite(self, slot: int, error: Exception) -> None:
+    def _raise_not_finite_cause(self, slot: int, error: Exception) -> None:
         """Raise NonFiniteError instead of this error if NaN observations or rewards caused it.
 
         An agent that receives NaN returns actions that environments reject.

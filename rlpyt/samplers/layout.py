@@ -10,7 +10,6 @@ from typing import Any, Literal
 import torch
 
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.machine import check_gpu, n_granted_cpus
 from rlpyt.utils.launching.placement import listed, placed
 from rlpyt.utils.launching.resources import is_code
@@ -83,12 +82,12 @@ class Hardware:
             if affinity.n_workers % groups:
                 raise ValueError(f"{affinity}: n_workers must divide into {groups} groups.")
             return affinity
-        affinity = _of_one_process(decoded(affinity))
+        affinity = _checked(decoded(affinity))
         available = available_cpus()
         cores = n_granted_cpus()
         master = affinity.get("master_cpus", affinity.get("cpus"))
-        master = None if master is None else _listed("master_cpus", master)
-        cpus = _of_workers(affinity.get("workers_cpus"))
+        master = None if master is None else _core_list("master_cpus", master)
+        cpus = _cores_of_workers(affinity.get("workers_cpus"))
         if master and not cpus and affinity.get("workers_cpus") is not None:
             warnings.warn(
                 "workers_cpus must have a core for each worker, got an empty list: one worker "
@@ -148,7 +147,11 @@ def decoded(affinity: object) -> Any:
         return affinity
     if affinity == "auto":
         return None
-    return affinity_from_code(affinity) if is_code(affinity) else affinity
+    if not is_code(affinity):
+        return affinity
+    from rlpyt.utils.launching.affinity import affinity_from_code
+
+    return affinity_from_code(affinity)
 
 
 def split_affinity(affinity: object) -> dict[str, Any]:
@@ -184,7 +187,13 @@ _KNOWN_KEYS = {
 }
 
 
-def _of_one_process(affinity: object) -> dict[str, Any]:
+def _checked(affinity: object) -> dict[str, Any]:
+    """Return the affinity of one process as a dictionary, with cores that it may use.
+
+    Raises:
+        TypeError: the affinity is not a dictionary or None.
+        ValueError: a key is unknown.
+    """
     if affinity is None:
         return {}
     if isinstance(affinity, list | tuple):
@@ -227,17 +236,17 @@ def _threads(affinity: dict[str, Any], name: str) -> int | None:
     return threads
 
 
-def _of_workers(cpus: object) -> list[list[int]]:
+def _cores_of_workers(cpus: object) -> list[list[int]]:
     """Return the cores of each worker."""
     if cpus is not None and (isinstance(cpus, str) or not isinstance(cpus, Iterable)):
         raise TypeError(
             f"workers_cpus={cpus!r} must be a list with a core, or a list of cores, for each "
             "worker. For workers that are not pinned use dict(n_workers=...)."
         )
-    return [] if cpus is None else [_listed("workers_cpus", of_worker) for of_worker in cpus]
+    return [] if cpus is None else [_core_list("workers_cpus", cores) for cores in cpus]
 
 
-def _listed(name: str, cpus: object) -> list[int]:
+def _core_list(name: str, cpus: object) -> list[int]:
     """Return a list of cores, given one or several."""
     cpu_list = cpus if isinstance(cpus, Iterable) and not isinstance(cpus, str) else [cpus]
     return [whole_number(name, cpu, 0) for cpu in cpu_list]

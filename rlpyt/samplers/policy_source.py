@@ -49,7 +49,7 @@ class ActionNoise:
         self._streams = [stream(seed, purpose, rank) for rank in env_ranks]
 
     def draw(self, T: int, spec: NoiseSpec | None) -> Array | None:
-        """Draw noise for T steps, [T, B, *spec.shape] float32; return ``None`` if spec is."""
+        """Draw noise for T steps, [T, B, *spec.shape] float32; ``None`` without a specification."""
         if spec is None:
             return None
         noise = np.empty((T, len(self._streams), *spec.shape), np.float32)

@@ -27,9 +27,6 @@ from rlpyt.samplers.env_worker import (
 )
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.serving import ActionServer
-from rlpyt.samplers.task_flow import TaskFlow
-from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
@@ -40,6 +37,8 @@ from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
+    from rlpyt.samplers.serving import ActionServer
+    from rlpyt.samplers.task_flow import TaskFlow
 
 
 class _AssignableProperty:
@@ -115,6 +114,8 @@ class Sampler(BaseSampler):
         """
         self._start_run(agent, seed)
         if self.deterministic_acting and not slots:  # else the asynchronous sampler warns
+            from rlpyt.samplers.tiles import warn_if_untiled
+
             warn_if_untiled(self.agent)
         self.examples, self.slots = examples, slots
         try:
@@ -155,6 +156,8 @@ class Sampler(BaseSampler):
         self.samples_pyt = torchify_buffer(self.samples_np)
         tasks = None
         if self.curriculum is not None:
+            from rlpyt.samplers.task_flow import TaskFlow
+
             self._task_flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
             tasks = self._task_flow.choose()
         specs = self._env_worker_specs(n_env_workers, rank, world_size, traj_info_kwargs, tasks)
@@ -235,6 +238,8 @@ class Sampler(BaseSampler):
 
     def _build_server(self, specs: list[EnvWorkerSpec]) -> ActionServer:
         """Build the action server for these environment workers."""
+        from rlpyt.samplers.serving import ActionServer
+
         return ActionServer(
             agent=self.agent,
             examples=self.examples,

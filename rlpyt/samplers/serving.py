@@ -324,8 +324,8 @@ def serve(
         T: number of steps.
         replied: function that returns True if a worker has ended its command, and raises if it
             failed.
-        overlap: if False, a group continues when the other one has arrived, so that the two
-            groups never step at the same time.
+        overlap: if False, a group waits until the other one has stepped, so that the two groups
+            never step at the same time.
         may_end: workers may end their command before T steps.
         note: function called with the index of every step.
     """

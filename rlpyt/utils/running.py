@@ -1,6 +1,6 @@
 """Running mean and variance, and Polyak averages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,28 @@ class RunningMeanVar:
         if mean.shape != np.shape(self.mean) or var.shape != np.shape(self.mean):
             raise ValueError(f"statistics must have shape {np.shape(self.mean)}, got {mean.shape}.")
         self.mean, self.var, self.count = mean, var, float(state["count"])
+
+
+def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the running statistics of equally wrapped vector environments.
+
+    For saving and evaluation, when each worker has the statistics of its rows. Do not load the
+    result into workers that continue training, since it would be counted again by the next merge.
+
+    Args:
+        parts: states of `RunningMeanVar`, or (nested) dictionaries of them, as the ``statistics``
+            of vector environments return.
+    """
+    first = parts[0]
+    if {"mean", "var", "count"} != set(first):
+        return {name: merge_statistics([part[name] for part in parts]) for name in first}
+    moments = RunningMeanVar(np.shape(first["mean"]))
+    for part in parts:
+        if part["count"]:
+            moments.update_from_moments(
+                np.asarray(part["mean"]), np.asarray(part["var"]), part["count"]
+            )
+    return moments.state()
 
 
 class PolyakAverage:

@@ -76,7 +76,7 @@ def test_results_come_by_child(method):
     group.shutdown()
     group.shutdown()
     check_gone(pids)
-    with pytest.raises(WorkerError, match=r"^the helpers are gone: they were shut down\."):
+    with pytest.raises(WorkerError, match=r"^the helpers are not running: they were shut down\."):
         group.call("add", 1)
 
 
@@ -92,7 +92,7 @@ def test_an_exception_is_told_in_full():
     assert (error.worker, error.pid, error.itr, error.step) == (1, pids[1], 7, -1)
     assert error.traceback in said
     check_gone(pids)
-    with pytest.raises(WorkerError, match="^the helpers are gone: helper 1 .*told to fail"):
+    with pytest.raises(WorkerError, match="^the helpers are not running: helper 1 .*told to fail"):
         group.call("add", 1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
+from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.collections import namedarraytuple
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
@@ -23,6 +24,20 @@ def test_bytes_per_transition_are_those_that_are_printed():
     for line in lines:
         what, number = line.rsplit(None, 1)
         assert f"| {what.strip()} | {number} |" in PAGE
+
+
+def test_the_example_of_a_selection_draws_the_newer_half():
+    block = next(b for b in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def draw" in b)
+    scope = {}
+    exec(block, scope)
+    episodes = Episodes(2, seed=3)
+    replay = scope["algo"].ReplayBufferCls(example=episodes.example, size=24, B=2, seed=0)
+    for _ in range(3):  # 21 rows, of which 9 to 20 are stored
+        replay.append_samples(episodes.steps(7)[0])
+    batch = replay.sample_batch(200)
+    rows = (batch.agent_inputs.observation[:, -1].numpy().astype(int) - 1) // 100
+    low, high = replay.valid()
+    assert set(rows) == set(range((low + high) // 2, high))
 
 
 def test_the_example_of_use_runs():

@@ -81,7 +81,7 @@ def worker(runner, i=0):
 
 
 def copier(runner):
-    """The pid of the memory copier."""
+    """The pid of the replay writer."""
     return runner._replay_writer.processes[0].pid
 
 

@@ -241,7 +241,7 @@ def test_a_used_up_sampler_says_so(SamplerCls):
     os.kill(sampler.workers[1].pid, signal.SIGKILL)
     with pytest.raises(WorkerError, match="worker 1 .* SIGKILL"):
         sampler.obtain_samples(0)
-    with pytest.raises(WorkerError, match="workers are gone: worker 1 .* SIGKILL"):
+    with pytest.raises(WorkerError, match="workers are not running: worker 1 .* SIGKILL"):
         sampler.obtain_samples(1)
     sampler.shutdown()
 

@@ -224,7 +224,7 @@ def test_an_environment_cannot_end_the_actor_by_an_exception():
 
 
 def test_an_actor_that_dies_too_often_ends_the_run():
-    with pytest.raises(WorkerError, match=r"died for good .max_restarts=1; Ray says") as caught:
+    with pytest.raises(WorkerError, match=r"not restarted .max_restarts=1; Ray says") as caught:
         faulty("kill", at=3, max_restarts=1)
     assert caught.value.worker == 0
     wait_for_free_cpus()

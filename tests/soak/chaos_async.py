@@ -61,7 +61,7 @@ FROM_OUTSIDE = ("SIGKILL", "SIGKILL", "SIGKILL", "SIGSEGV", "SIGSTOP", *IGNORED)
 WHO = {
     "host": "sampler process",
     "worker": "worker",
-    "copier": "memory copier",
+    "copier": "replay writer",
     "rank": "optimizer rank",
 }
 ENDS_S = 6.0  # that several groups of processes take to end in turn, after a checkpoint

@@ -146,7 +146,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         prev_reward: Tensor,
         init_rnn_state: Tensors | None = None,
     ) -> Any:
-        """Return what ``__call__`` does, from the target network."""
+        """Evaluate the target network, with arguments and results of ``__call__``."""
         inputs = AgentInputs(observation, prev_action, prev_reward)
         return self._evaluate(self.target_model, inputs, init_rnn_state)
 

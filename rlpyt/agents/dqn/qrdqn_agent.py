@@ -83,5 +83,5 @@ class IqnAgent(DqnAgent):
         prev_reward: Tensor,
         tau: Tensors | None = None,
     ) -> Any:
-        """Return what ``__call__`` does, from the target network."""
+        """Evaluate the target network, with arguments and results of ``__call__``."""
         return super().target(observation, prev_action, prev_reward, tau)

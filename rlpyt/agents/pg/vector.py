@@ -5,7 +5,6 @@ from typing import Any
 import torch
 
 from rlpyt.agents.pg.agent import PgAgent
-from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
 from rlpyt.agents.spaces import box_size, choice_counts, choices_of, is_discrete, is_image
@@ -94,6 +93,8 @@ def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> 
         )
     if is_discrete(env_spaces.action):
         if is_image(env_spaces.observation):
+            from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
+
             return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
         return (CategoricalLstmAgent if recurrent else CategoricalMlpAgent)(**kwargs)
     if choices_of(env_spaces.action) is not None:

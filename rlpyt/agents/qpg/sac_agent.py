@@ -116,7 +116,7 @@ class SacAgent(QpgAgent):
     def target_q(
         self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor, action: Any
     ) -> Any:
-        """Return what ``q`` does, from the target networks: [E, ..]."""
+        """Return the values of the target critics, in the form of ``q``: [E, ..]."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         return self._q_values(self.target_q_model, inputs, action)
 

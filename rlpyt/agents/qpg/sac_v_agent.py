@@ -74,7 +74,7 @@ class SacAgent(SacAgentWithoutV):
 
     @torch.no_grad()
     def target_v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
-        """Return what ``v`` does, from the target network."""
+        """Return the values of the target network, in the form of ``v``."""
         return self.target_v_model(*self._inputs(observation, prev_action, prev_reward))
 
     def v_parameters(self) -> Iterator[torch.nn.Parameter]:

@@ -85,7 +85,7 @@ class PPO(PolicyGradientAlgo):
             )
 
     def _n_to_split(self, agent: BaseAgent, batch_spec: BatchSpec) -> tuple[int, str]:
-        """Return the number of units of which minibatches are made, and a word for them."""
+        """Return the number of samples, or of environments, to split, and its name."""
         if agent.recurrent:
             return batch_spec.B, "batch_B (environments)"
         return batch_spec.size, "batch_T * batch_B"
@@ -107,10 +107,10 @@ class PPO(PolicyGradientAlgo):
         if remainder and self.rank == 0:
             divisors = [m for m in range(1, n_to_split + 1) if n_to_split % m == 0]
             nearest = min(divisors, key=lambda m: abs(m - self.minibatches))
+            left = f" and leaves out {n_to_split % size}" if n_to_split % size else ""
             warnings.warn(
-                f"minibatches={self.minibatches} does not divide {unit} = {n_to_split}: each epoch "
-                f"has {n_to_split // size} minibatches of {size}, and leaves out "
-                f"{n_to_split % size}. Try minibatches={nearest}."
+                f"minibatches={self.minibatches} must divide {unit} = {n_to_split}: each epoch has "
+                f"{n_to_split // size} minibatches of {size}{left}. Use minibatches={nearest}."
             )
         self._batch_size = size * self.batch_spec.size // n_to_split
         self._clip = self.ratio_clip
@@ -157,7 +157,7 @@ class PPO(PolicyGradientAlgo):
         """
         if self.normalize_advantage == "minibatch":
             inputs = inputs._replace(advantage=normalize(inputs.advantage, inputs.valid))
-        n = len(LossInputs._fields)
+        n = len(LossInputs._fields)  # the state comes before ``old_value`` in ``loss``
         args = (*tuple(inputs)[:n], init_rnn_state, *tuple(inputs)[n:])
         device = self.agent.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision):

@@ -75,7 +75,8 @@ class DDPG(QpgAlgo):
 
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take a step with the critic, then with the policy; see `ReplayAlgo.update`."""
-        q_loss, td_abs_errors = self.compiled(self._q_loss)(batch)
+        q_loss = self.compiled(self.q_loss)(batch)
+        td_abs_errors = self._td_abs_errors()
         q_grad_norm = self.steps["q"](q_loss)
         mu_loss = mu_grad_norm = None
         if not self.skips_policy:
@@ -104,13 +105,10 @@ class DDPG(QpgAlgo):
         Args:
             samples: batch [B] from the replay.
             valid: [B], mask of the samples that count; ``None``: all.
-        """
-        return self._q_loss(samples, valid)[0]
 
-    def _q_loss(
-        self, samples: NamedArrayTuple, valid: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ``q_loss``, and absolute TD errors [B] without gradient."""
+        A subclass that does not call this method must record ``tdAbsErr``, the absolute TD errors
+        [B], if the replay is prioritized.
+        """
         with torch.no_grad():
             next_q = self.forward(self.agent.target_q_at_mu, *samples.target_inputs)
             check_values(next_q, samples.return_)
@@ -121,4 +119,15 @@ class DDPG(QpgAlgo):
         losses, td_abs_errors = squared_errors(q, y)
         self.record(q=q, tdAbsErr=td_abs_errors)
         losses = losses.reshape(-1, *y.shape).sum(0)
-        return valid_mean(self.weighted(losses, samples), valid), td_abs_errors
+        return valid_mean(self.weighted(losses, samples), valid)
+
+    def _td_abs_errors(self) -> Any:
+        """Return the absolute TD errors [B] that ``q_loss`` has recorded, for priorities."""
+        errors = self.recorded.current.get("tdAbsErr")
+        if errors is None and self.prioritized_replay:
+            raise ValueError(
+                f"prioritized_replay must be False for {type(self).__name__}, whose q_loss does "
+                "not call that of DDPG. Call self.record(tdAbsErr=...) in q_loss, with the "
+                "absolute TD errors [B]."
+            )
+        return errors

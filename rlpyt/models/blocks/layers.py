@@ -100,8 +100,8 @@ def ortho_init(
     parameters = dict(module.named_parameters(recurse=False))
     if not any(parameter.dim() > 1 for parameter in parameters.values()):
         raise ValueError(
-            f"{module!r:.200} has no weight matrix of its own; call ortho_init for each of its "
-            "layers."
+            "ortho_init needs a layer with a weight matrix, such as nn.Linear, got "
+            f"{module!r:.200}. Call it for each layer of a model."
         )
     for name, parameter in parameters.items():
         if parameter.dim() > 1:
@@ -116,4 +116,6 @@ def _check_lengths(**lists: Sequence[Any]) -> None:
             raise TypeError(f"{name}={list_!r} must be a list with an entry for each layer.")
     lengths = {name: len(list_) for name, list_ in lists.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        raise ValueError(f"one entry for each layer is needed, and at least one; got {lengths}.")
+        raise ValueError(
+            f"lists must have one entry for each layer, and at least one layer, got {lengths}."
+        )

@@ -1,4 +1,4 @@
-"""Collectors of asynchronous samplers: other names, since all can write into several batches."""
+"""Names of collectors for asynchronous samplers; every collector can alternate batches."""
 
 from rlpyt.samplers.collectors import BaseCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector

@@ -296,12 +296,12 @@ def test_bad_hyperparameters_are_refused(kwargs, error, message):
 
 @pytest.mark.parametrize(
     "Agent,Model,pieces",
-    [(CategoricalPgAgent, TinyModel, "28: each epoch has 3 minibatches of 9, and leaves out 1"),
-     (RecurrentCategoricalPgAgent, TinyRnn, "4: each epoch has 4 minibatches of 1, and leaves")],
+    [(CategoricalPgAgent, TinyModel, "28: each epoch has 3 minibatches of 9 and leaves out 1"),
+     (RecurrentCategoricalPgAgent, TinyRnn, r"4: each epoch has 4 minibatches of 1\. Use")],
 )  # fmt: skip
 def test_minibatches_that_do_not_divide_the_batch_leave_out_the_remainder(Agent, Model, pieces):
     algo = PPO(minibatches=3, epochs=2)
-    with pytest.warns(UserWarning, match=f"minibatches=3 does not divide .* = {pieces}"):
+    with pytest.warns(UserWarning, match=f"minibatches=3 must divide .* = {pieces}"):
         _, samples = sample(Agent, Model, algo)
     algo.optimize_agent(0, samples)
     assert algo.update_counter == 2 * (3 if Agent is CategoricalPgAgent else 4)

@@ -61,7 +61,7 @@ def test_ddpg_critic_loss_is_its_definition(prioritized, n_step, limit):
         total += weight * 0.5 * (y - float(q[b])) ** 2 / 30
         apart.append(abs(y - float(q[b])))
     assert algo.q_loss(batch).item() == pytest.approx(total, rel=1e-4)
-    assert algo._q_loss(batch)[1].tolist() == pytest.approx(apart, rel=1e-3, abs=1e-4)
+    assert algo.recorded.current["tdAbsErr"].tolist() == pytest.approx(apart, rel=1e-3, abs=1e-4)
     assert (limited > 0) == (limit == 4.0)
     assert not prioritized or len(set(batch.is_weights.tolist())) > 3
 
@@ -92,7 +92,7 @@ def test_td3_target_is_the_lesser_critic_at_a_smoothed_action(noise_clip):
     level(agent, batch)
     seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
     torch.manual_seed(4)
-    loss, apart = algo._q_loss(batch)
+    loss, apart = algo.q_loss(batch), algo.recorded.current["tdAbsErr"]
     torch.manual_seed(4)
     noise = 0.6 * torch.randn(30, A).double()
     mu = mu_of(agent, "target_model", after)
@@ -218,7 +218,7 @@ def test_priorities_are_mean_absolute_errors(kind):
     batch = algo.replay_buffer.sample_batch(16)
     feed(algo, [batch])
     torch.manual_seed(2)
-    apart = algo._q_loss(batch)[1] if kind in ("ddpg", "td3") else algo.q_loss(batch)[2]
+    apart = errors_of(algo, kind, batch)
     given = []
     algo.replay_buffer.update_batch_priorities = lambda p, ticket: given.append((p, ticket))
     torch.manual_seed(2)
@@ -233,7 +233,8 @@ def test_priorities_are_mean_absolute_errors(kind):
 
 def errors_of(algo, kind, batch):
     """|y - Q(s, a)|, [B]."""
-    return algo._q_loss(batch)[1] if kind in ("ddpg", "td3") else algo.q_loss(batch)[2]
+    results = algo.q_loss(batch)
+    return algo.recorded.current["tdAbsErr"] if kind in ("ddpg", "td3") else results[2]
 
 
 def with_model(kind, Model):

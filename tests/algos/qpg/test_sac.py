@@ -528,9 +528,9 @@ def losses_of(algo, kind, batch):
     """All losses, from the same random numbers."""
     torch.manual_seed(3)
     if kind in ("ddpg", "td3"):
-        q_loss = algo.compiled(algo._q_loss)(batch)
+        q_loss = algo.compiled(algo.q_loss)(batch)
         with frozen(algo.agent.q_model):
-            return [q_loss[0], algo.compiled(algo.mu_loss)(batch)]
+            return [q_loss, algo.compiled(algo.mu_loss)(batch)]
     return [loss for loss in algo.loss(batch)[0] if loss is not None]
 
 
@@ -619,10 +619,9 @@ class Wide(QofMuMlpModel):
 
 
 class Summed(DDPG):
-    def _q_loss(self, samples, valid=None):
+    def q_loss(self, samples, valid=None):
         q = self.agent.q(*samples.agent_inputs, samples.action).sum(-1)
-        errors = (samples.return_ - q) ** 2
-        return errors.mean(), errors.detach()
+        return ((samples.return_ - q) ** 2).mean()
 
 
 @pytest.mark.parametrize("Algo", [DDPG, Summed])
@@ -634,6 +633,13 @@ def test_values_are_checked_where_they_are_used_and_not_before(Algo):
         for itr in range(4):
             algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
     assert (algo.update_counter > 0) == (Algo is Summed)
+
+
+def test_priorities_need_recorded_errors():
+    algo = Summed(prioritized_replay=True, **SMALL)
+    fill(algo, prepared(algo, AGENTS["ddpg"](QModelCls=Wide)))
+    with pytest.raises(ValueError, match=r"False for Summed.*record\(tdAbsErr"):
+        one_update(algo)
 
 
 class Doubling(DdpgAgent):

@@ -11,5 +11,5 @@ from rlpyt.envs.vector.wrappers.reward import ClipReward, ScaleReward, SignRewar
 from rlpyt.envs.vector.wrappers.standardize import (  # noqa: F401
     StandardizeObservation,
     StandardizeReward,
-    merge_statistics,
 )
+from rlpyt.utils.running import merge_statistics  # noqa: F401

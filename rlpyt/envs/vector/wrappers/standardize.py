@@ -4,7 +4,7 @@ Evaluate with the training statistics, since another scale makes another task:
 ``evaluation.load_statistics(training.statistics())``, then ``evaluation.freeze()``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from rlpyt.envs.vector.wrappers.spaces import map_leaves
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checks import check_range
-from rlpyt.utils.running import RunningMeanVar
+from rlpyt.utils.running import RunningMeanVar, merge_statistics  # noqa: F401
 
 Array = np.ndarray[Any, Any]
 
@@ -158,24 +158,6 @@ class StandardizeReward(RewardWrapper):
     def _set_learnt(self, learnt: Mapping[str, Any]) -> None:
         if not self._constant:
             self.moments.load(learnt)
-
-
-def merge_statistics(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the ``statistics()`` of equally wrapped environments.
-
-    For saving and evaluation, when each worker has statistics of its own rows. Do not load the
-    result into workers that continue training, since it would be counted again by the next merge.
-    """
-    first = parts[0]
-    if {"mean", "var", "count"} != set(first):
-        return {name: merge_statistics([part[name] for part in parts]) for name in first}
-    moments = RunningMeanVar(np.shape(first["mean"]))
-    for part in parts:
-        if part["count"]:
-            moments.update_from_moments(
-                np.asarray(part["mean"]), np.asarray(part["var"]), part["count"]
-            )
-    return moments.state()
 
 
 def _rebuild(example: Any, leaves: Any) -> Any:
