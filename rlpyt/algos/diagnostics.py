@@ -66,10 +66,11 @@ def read_means(columns: Columns) -> dict[str, list[float]]:
     flat = [x for xs in columns.values() for x in xs]
     device = next((x.device for x in flat if x.device.type != "cpu"), None)
     if device is None:
-        means = map(_mean, flat)
+        numbers = [_mean(x) for x in flat]
     else:
         scalars = [(x if x.dim() == 0 else x.nanmean()).to(device) for x in flat]
-        means = iter(torch.stack(scalars).tolist())
+        numbers = torch.stack(scalars).tolist()
+    means = iter(numbers)
     return {name: [next(means) for _ in xs] for name, xs in columns.items()}
 
 
