@@ -14,7 +14,6 @@ project = "rlpyt"
 release = runpy.run_path(str(ROOT / "rlpyt" / "version.py"))["VERSION"]
 extensions = [
     "myst_parser",
-    "sphinxcontrib.mermaid",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]
@@ -23,7 +22,6 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"rlpyt {release}"
 myst_heading_anchors = 3
-myst_fence_as_directive = ["mermaid"]
 highlight_language = "text"  # of blocks without a language, which are commands and output
 default_role = "code"  # docstrings have `name` for names
 autodoc_member_order = "bysource"

@@ -1,5 +1,6 @@
 """The documentation site builds without warnings."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert 'href="sampling.html"' in index and "/blob/main/SECURITY.md" in index
-    assert 'class="mermaid"' in (tmp_path / "site" / "architecture.html").read_text(
-        encoding="utf-8"
-    )
+    for page in ("concepts", "architecture"):
+        text = (tmp_path / "site" / f"{page}.html").read_text(encoding="utf-8")
+        assert f'src="_images/{page}.svg"' in text
+        loaded = re.findall(r'<(?:script|link|img)[^>]* (?:src|href)="([^"]+)"', text)
+        assert loaded and not [url for url in loaded if "//" in url]  # shown without network

@@ -468,6 +468,7 @@ class ReplayAlgo(RlAlgorithm):
             sampler_itr: iteration of an asynchronous sampler.
         """
         progress = itr if sampler_itr is None else sampler_itr
+        self.apply_schedule(progress)
         if samples is not None:
             self.store(samples)
         opt_info = self.empty_opt_info()

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from tqdm import tqdm
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.text import counted
+from rlpyt.utils.text import counted, duration
 
 DESCRIPTION = """Show the status of a sweep: which runs are done, running, queued or failed.
 
@@ -121,8 +120,8 @@ def _row(run: RunView) -> tuple[str, ...]:
         steps,
         _rounded(run.steps_per_second, ",.0f"),
         _rounded(run.return_, ".1f"),
-        tqdm.format_interval(run.seconds) if run.seconds else "",
-        "" if run.seconds_left is None else tqdm.format_interval(run.seconds_left),
+        duration(run.seconds) if run.seconds else "",
+        "" if run.seconds_left is None else duration(run.seconds_left),
         ", ".join(notes),
     )
 

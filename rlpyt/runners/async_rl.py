@@ -247,7 +247,11 @@ class AsyncRlBase(MinibatchRlBase):
         """Receive a batch and make the updates that are due."""
         assert self.pipeline is not None
         self.pipeline.allow(itr)
+        clock = self.state.clock
+        clock.switch("waiting")
         batch = self.pipeline.next()
+        clock.switch("optimizing")
+        clock.seconds["sampling"] += batch.seconds  # in parallel
         self.agent.train_mode(itr)
         learn = self._learn if self.update_schedule is None else self._learn_from_replay
         opt_infos: list[Any] = []
@@ -507,9 +511,10 @@ class AsyncRlEval(AsyncRlBase):
             wait: True to wait for a requested evaluation.
         """
         assert self.pipeline is not None
-        started = time.monotonic()
+        started, phase = time.monotonic(), self.state.clock.switch("evaluating")
         traj_infos = self.pipeline.take_evaluation(wait)
         waited = time.monotonic() - started
+        self.state.clock.switch(phase)
         self.state.evaluation_pending = self._signals.has_come() and (
             traj_infos is not None or self.pipeline.evaluating
         )

@@ -26,6 +26,7 @@ class Batch:
         traj_infos: trajectories completed in the batch.
         policy_updates: number of updates of the policy that collected the batch.
         n_void: rows in which an environment waited for a reset; known once the batch is stored.
+        seconds: time that the sampler took to collect it.
     """
 
     itr: int
@@ -33,6 +34,7 @@ class Batch:
     traj_infos: list[Any]
     policy_updates: int
     n_void: int = 0
+    seconds: float = 0.0
 
 
 class BatchPipeline:
@@ -277,8 +279,10 @@ class BatchPipeline:
         return lambda: self._collect(itr, slot)
 
     def _collect(self, itr: int, slot: int) -> Callable[[], None]:
+        started = time.perf_counter()
         traj_infos = self.sampler.obtain_samples(itr, slot)
-        batch = Batch(itr, slot, traj_infos, self.sampler.policy_updates)
+        seconds = time.perf_counter() - started
+        batch = Batch(itr, slot, traj_infos, self.sampler.policy_updates, seconds=seconds)
 
         def finish() -> None:
             self.next_itr = itr + 1
@@ -330,6 +334,7 @@ class BatchPipeline:
                     "itr": batch.itr,
                     "policy_updates": batch.policy_updates,
                     "n_void": batch.n_void,
+                    "seconds": batch.seconds,
                     "traj_infos": to_plain(batch.traj_infos),
                     "samples": None
                     if batch.slot is None
@@ -351,7 +356,7 @@ class BatchPipeline:
                 for leaf, saved_leaf in zip(leaves, saved["samples"], strict=True):
                     leaf[...] = saved_leaf
             infos = from_plain(saved["traj_infos"])
-            counts = saved["policy_updates"], saved.get("n_void", 0)
+            counts = saved["policy_updates"], saved.get("n_void", 0), saved.get("seconds", 0.0)
             self._ready.append(Batch(saved["itr"], slot, infos, *counts))
 
 

@@ -85,7 +85,9 @@ class EvalHook(LogHook):
             itr: last iteration, -1 before the first.
         """
         runner.begin_evaluation()
+        phase = runner.state.clock.switch("evaluating")
         traj_infos, eval_time = runner.evaluate_agent(itr)
+        runner.state.clock.switch(phase)
         if runner.end_evaluation(eval_time):
             runner.write_row(itr, (traj_infos, eval_time))
 

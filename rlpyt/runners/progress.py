@@ -1,27 +1,39 @@
-"""Progress display of a training run: a bar on a terminal, otherwise plain lines."""
+"""Progress display of a training run: a live view on a terminal, otherwise plain lines."""
 
+from __future__ import annotations
+
+import contextlib
+import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Collection
 from math import isfinite
-from typing import Any, TextIO
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rlpyt.runners.hooks import Hook, terminal_is_owned
+from rlpyt.runners.usage import ResourceUse, shares
 from rlpyt.utils.logging.console import say, silence
+from rlpyt.utils.text import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
 
 PLAIN_INTERVAL_S = 5.0
-DRAW_INTERVAL_S = 0.1
-RECENT_S = 60.0  # the time left follows the speed in these last seconds
+DRAW_INTERVAL_S = 0.25
+RESOURCES_INTERVAL_S = 2.0
+RECENT_S = 60.0  # time left and shares of the time are those of these last seconds
+N_RETURNS = 24  # rows of progress.csv whose returns are drawn
+LEVELS = "▁▂▃▄▅▆▇█"
 
 
 class ProgressHook(Hook):
-    """Runner hook that shows iteration, steps, steps per second, return and time left.
+    """Runner hook that shows progress, speed, return, time left and where the time goes.
 
-    Runs in the main process. On a terminal one line is redrawn; otherwise a plain line is printed
-    every few seconds, so that logs stay readable. Nothing is shown if the stream is not writable.
+    Runs in the main process. On a terminal a few lines are redrawn after an iteration, at most four
+    times a second; otherwise a plain line is printed every few seconds, so that logs stay readable.
+    Nothing is shown if the stream is not writable.
 
     Args:
         stream: output stream; standard output by default.
@@ -41,62 +53,132 @@ class ProgressHook(Hook):
         self.interval_s = interval_s
         self.announcement = announcement
         self._total = 0  # total steps of the run; 0 before the start
-        self._bar: tqdm[Any] | None = None
-        self._next_line_s = 0.0
+        self._console: Console | None = None  # of the live view
+        self._live: Live | None = None
+        self._next_s = 0.0
         self._shown_steps = -1  # steps at the last plain line, or at the start of the run
-        self._recent: deque[tuple[float, int]] = deque()  # (time, steps) in the last minute
+        self._recent: deque[tuple[float, int, dict[str, float]]] = deque()
+        self._returns: deque[float] = deque(maxlen=N_RETURNS)
+        self._resources: ResourceUse | None = None
+        self._resources_s, self._resources_text = 0.0, ""
 
     def on_start(self, runner: Any) -> None:
-        """Print the announcement and draw the bar, which starts at the steps of a resumed run."""
+        """Print the announcement and draw the view, which starts at the steps of a resumed run."""
         if self.announcement and self.stream is not None:
             say(self.announcement, self.stream)
         self._total = runner.n_itr * runner.itr_batch_size
         self._shown_steps = runner.cum_steps
-        self._recent = deque([(time.monotonic(), runner.cum_steps)])
-        self._next_line_s = time.monotonic() + self.interval_s
-        if self.stream is not None and self.stream.isatty():
-            self._bar = tqdm(
-                total=self._total,
-                initial=runner.cum_steps,
-                unit_scale=True,
-                file=self.stream,
-                dynamic_ncols=True,
-                bar_format="{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} steps{postfix}",
-            )
-            self._next_line_s = 0.0
+        self._recent = deque([_moment(runner)])
+        self._next_s = time.monotonic() + self.interval_s
+        self._console = None if self.stream is None else console_of(self.stream)
+        if self._console is not None:
+            self._resources = ResourceUse(runner.agent.device)
+            self._resources_s = time.monotonic() + RESOURCES_INTERVAL_S
+            self._draw(runner)
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Redraw the bar, or print a line if the interval has passed."""
-        if not self._total or time.monotonic() < self._next_line_s:
+        """Redraw the view, or print a line if the interval has passed."""
+        if not self._total or time.monotonic() < self._next_s:
             return
-        if self._bar is not None:
-            self._next_line_s = time.monotonic() + DRAW_INTERVAL_S
-            self._bar.set_postfix_str(self._summary(runner), refresh=False)
-            self._draw(self._bar.update, runner.cum_steps - self._bar.n)
+        if self._console is not None:
+            self._draw(runner)
         else:
             self._print_line(runner)
 
+    def on_log(self, runner: Any, row: dict[str, Any]) -> None:
+        """Store the return of the row, which the view plots."""
+        average = row.get("ReturnAverage", math.nan)
+        if isfinite(average):
+            self._returns.append(average)
+
     def on_end(self, runner: Any) -> None:
         """Show the final state, unless the run never started."""
-        if self._bar is not None:
-            self._bar.n = runner.cum_steps
-            self._draw(self._bar.set_postfix_str, self._summary(runner))
-        if self._bar is not None:
-            self._draw(self._bar.close)
-            self._bar = None
+        if self._console is not None:
+            self._draw(runner)
+            self._close()
         elif self._total and runner.cum_steps > self._shown_steps:
             self._print_line(runner)
 
-    def _draw(self, method: Callable[..., object], *arguments: Any) -> None:
-        """Call a method of the bar; stop drawing once the terminal is closed."""
+    # The live view.
+
+    def _draw(self, runner: Any) -> None:
+        """Draw the view; stop drawing once the terminal is closed."""
+        assert self._console is not None
+        self._next_s = time.monotonic() + DRAW_INTERVAL_S
         try:
-            method(*arguments)
+            if self._live is None:
+                self._live = live_on(self._console)
+                self._live.start()
+                self._console.show_cursor(True)  # a killed run must not leave it hidden
+            self._live.update(self._view(runner), refresh=True)
         except (OSError, ValueError):
             silence(self.stream)
-            self._bar = None
+            self._close()
+            self._console = None
+
+    def _close(self, erase: bool = False) -> None:
+        """End the view; it stays on the screen unless it is erased."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.transient = erase
+            with contextlib.suppress(OSError, ValueError):
+                live.stop()
+
+    def _view(self, runner: Any) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        steps = runner.cum_steps
+        bar = Table.grid(padding=(0, 1), expand=True)
+        bar.add_column()
+        bar.add_column(ratio=1)
+        bar.add_column()
+        left = self._left(runner)
+        bar.add_row(
+            f"{steps / self._total:4.0%}",
+            ProgressBar(self._total, steps, complete_style="green", finished_style="green"),
+            f"{left} left" if left else "",
+        )
+        lines = Table.grid(padding=(0, 2))
+        lines.add_column(style="bold")
+        for title, text in self._lines(runner).items():
+            if text:
+                lines.add_row(title, text)
+        return Group(bar, lines)
+
+    def _lines(self, runner: Any) -> dict[str, str]:
+        """Return the text of each line by its title."""
+        steps = [f"{runner.cum_steps:,} of {self._total:,}", *_counts(runner), *_speed(runner)]
+        return_ = [f"{runner.recent_return:.1f}"] if isfinite(runner.recent_return) else []
+        assert self._console is not None
+        if len(self._returns) > 1 and not self._console.options.ascii_only:
+            return_.append(sparkline(self._returns))
+        then, _, seconds_then = self._recent[0]
+        now, _, seconds = _moment(runner)
+        parts = shares(seconds, seconds_then, max(now - then, 1e-9))
+        return {
+            "steps": ", ".join(steps),
+            "return": "  ".join(return_),
+            "time": ", ".join(f"{p} {share:.0%}" for p, share in parts.items() if share >= 0.005),
+            "uses": self._read_resources(),
+        }
+
+    def _read_resources(self) -> str:
+        """Return CPU use and memory, read every few seconds: ``1.9 cores, 512 MB``."""
+        if self._resources is not None and time.monotonic() >= self._resources_s:
+            self._resources_s = time.monotonic() + RESOURCES_INTERVAL_S
+            read = self._resources.read()
+            parts = [f"{read['CpuCores']:.1f} cores", f"{read['Memory (MB)']:,.0f} MB"]
+            if "GpuMemory (MB)" in read:
+                parts.append(f"{read['GpuMemory (MB)']:,.0f} MB on the GPU")
+            self._resources_text = ", ".join(parts)
+        return self._resources_text
+
+    # Plain lines.
 
     def _print_line(self, runner: Any) -> None:
-        self._next_line_s = time.monotonic() + self.interval_s
+        self._next_s = time.monotonic() + self.interval_s
         self._shown_steps = steps = runner.cum_steps
         done = f"{steps:,} of {self._total:,} steps ({steps / self._total:.0%})"
         if self.stream is not None:
@@ -104,37 +186,35 @@ class ProgressHook(Hook):
 
     def _summary(self, runner: Any) -> str:
         """Return known values: ``iteration 11, 21,034 steps/s, return 312.4, 00:18 left``."""
-        itr = runner.cum_steps // runner.itr_batch_size - 1  # last complete one; -1: none yet
-        parts = [f"iteration {itr:,}"] if itr >= 0 else []
-        taken = getattr(runner.algo, "steps_taken", None)  # without steps of idle environments
-        if taken is not None:
-            parts.append(f"{taken:,} steps taken")
-        speed = runner.steps_per_second
-        if isfinite(speed) and speed > 0:
-            parts.append(f"{speed:,.0f} steps/s")
+        parts = [*_counts(runner), *_speed(runner)]
         if isfinite(runner.recent_return):
             parts.append(f"return {runner.recent_return:.1f}")
-        recent_speed = self._recent_speed(runner)
-        if isfinite(recent_speed) and recent_speed > 0:
-            left_s = (self._total - runner.cum_steps) / recent_speed
-            parts.append(f"{tqdm.format_interval(left_s)} left")
+        left = self._left(runner)
+        if left:
+            parts.append(f"{left} left")
         return ", ".join(parts)
+
+    def _left(self, runner: Any) -> str:
+        """Return the time left by the speed of the last minute; "" if it is not known."""
+        speed = self._recent_speed(runner)
+        known = isfinite(speed) and speed > 0
+        return duration((self._total - runner.cum_steps) / speed) if known else ""
 
     def _recent_speed(self, runner: Any) -> float:
         """Return steps per second in the last minute, including evaluation."""
-        now, steps, recent = time.monotonic(), runner.cum_steps, self._recent
+        now, recent = time.monotonic(), self._recent
         if now - recent[-1][0] >= 1:
-            recent.append((now, steps))
+            recent.append(_moment(runner))
         while len(recent) > 1 and recent[1][0] <= now - RECENT_S:
             recent.popleft()
-        then, steps_then = recent[0]
+        then, steps_then, _ = recent[0]
         if now - then < 1:  # too short to measure
             return float(runner.steps_per_second)
-        return float((steps - steps_then) / (now - then))
+        return float((runner.cum_steps - steps_then) / (now - then))
 
 
 class TerminalProgress(ProgressHook):
-    """Progress of scripts: a bar on standard error if that is a terminal, otherwise nothing.
+    """Progress of scripts: a live view on standard error if that is a terminal, otherwise nothing.
 
     Another hook with ``owns_terminal`` replaces it.
     """
@@ -142,14 +222,74 @@ class TerminalProgress(ProgressHook):
     owns_terminal = False
 
     def on_start(self, runner: Any) -> None:
-        """Draw the bar."""
+        """Draw the view."""
         self.stream = sys.stderr
-        shown = self.stream is not None and self.stream.isatty()
+        shown = self.stream is not None and console_of(self.stream) is not None
         if shown and not terminal_is_owned(runner.hooks):
             super().on_start(runner)
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Redraw the bar, or remove it while the logger prints a row."""
-        super().on_iteration(runner, itr)
-        if self._bar is not None and runner.logs_after(itr):
-            self._draw(self._bar.clear)
+        """Redraw the view, or erase it while the logger prints a row."""
+        if runner.logs_after(itr):
+            self._close(erase=True)
+        else:
+            super().on_iteration(runner, itr)
+
+    def on_log(self, runner: Any, row: dict[str, Any]) -> None:
+        """Draw the view below the row."""
+        super().on_log(runner, row)
+        if self._console is not None and self._live is None:
+            self._draw(runner)
+
+
+def console_of(stream: TextIO) -> Console | None:
+    """Return a console if the stream is a terminal on which lines can be redrawn."""
+    if not stream.isatty():
+        return None
+    from rich.console import Console
+
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            """Raise the error again; the inherited method ends the program."""
+            raise  # noqa: PLE0704
+
+    console = Terminal(file=stream, highlight=False)
+    return console if console.is_terminal and not console.is_dumb_terminal else None
+
+
+def live_on(console: Console) -> Live:
+    """Return a view, not started; lines printed to a terminal appear above it."""
+    from rich.live import Live
+
+    return Live(
+        console=console,
+        auto_refresh=False,
+        redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+        redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
+    )
+
+
+def sparkline(values: Collection[float]) -> str:
+    """Plot numbers as a line of bars between the smallest and the largest."""
+    low, high = min(values), max(values)
+    steps = [(x - low) / ((high - low) or 1) for x in values]
+    return "".join(LEVELS[round(step * (len(LEVELS) - 1))] for step in steps)
+
+
+def _moment(runner: Any) -> tuple[float, int, dict[str, float]]:
+    """Return the time, the steps until now, and the seconds in each phase."""
+    return time.monotonic(), runner.cum_steps, runner.state.clock.read()
+
+
+def _counts(runner: Any) -> list[str]:
+    """Return the last complete iteration, and the steps without those of idle environments."""
+    itr = runner.cum_steps // runner.itr_batch_size - 1  # -1: none yet
+    parts = [f"iteration {itr:,}"] if itr >= 0 else []
+    taken = getattr(runner.algo, "steps_taken", None)
+    return parts if taken is None else [*parts, f"{taken:,} steps taken"]
+
+
+def _speed(runner: Any) -> list[str]:
+    """Return the steps per second, if they are known."""
+    speed = runner.steps_per_second
+    return [f"{speed:,.0f} steps/s"] if isfinite(speed) and speed > 0 else []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.runners.usage import PhaseClock
 from rlpyt.utils.collections import AttrDict
 
 SAVED_FIELDS = (
@@ -29,6 +30,7 @@ class RunState:
         traj_infos: trajectories summarized in the next row, at most the runner's window.
         start_time, last_time: times (``time.monotonic``) of the start and of the last row; a
             checkpoint contains the seconds since then.
+        clock: seconds in each phase of the training loop, with a lap for each row.
         cum_eval_time: total seconds of evaluation.
         cum_completed_trajs, new_completed_trajs: number of completed trajectories, in total and
             since the last row.
@@ -42,6 +44,7 @@ class RunState:
     traj_infos: deque[Any] = field(default_factory=deque)
     start_time: float = field(default_factory=time.monotonic)
     last_time: float = field(default_factory=time.monotonic)
+    clock: PhaseClock = field(default_factory=PhaseClock)
     cum_eval_time: float = 0.0
     cum_completed_trajs: int = 0
     new_completed_trajs: int = 0
@@ -67,6 +70,7 @@ class RunState:
             "traj_infos": to_plain(self.traj_infos),
             "cum_time": self.cum_time,
             "time_since_row": time.monotonic() - self.last_time,
+            "phases_since_row": self.clock.since_lap(),
             **{name: vars(self)[name] for name in SAVED_FIELDS},
         }
 
@@ -76,6 +80,7 @@ class RunState:
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         now = time.monotonic()
         self.start_time, self.last_time = now - saved["cum_time"], now - saved["time_since_row"]
+        self.clock.load(saved.get("phases_since_row", {}))
         vars(self).update({name: saved[name] for name in SAVED_FIELDS})
 
 

@@ -30,6 +30,7 @@ from rlpyt.runners.hooks import (
 )
 from rlpyt.runners.progress import TerminalProgress
 from rlpyt.runners.run_state import RunState, add_opt_info, random_state, set_random_state
+from rlpyt.runners.usage import PhaseClock, ResourceUse, rate
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
 from rlpyt.utils import checkpoint
@@ -257,6 +258,8 @@ class MinibatchRlBase(BaseRunner):
         self.state.opt_infos = {name: [] for name in self.algo.opt_info_fields}
         self.state.traj_infos = deque(maxlen=self.log_traj_window)
         self.state.start_time = self.state.last_time = time.monotonic()
+        self.state.clock = PhaseClock()
+        self._resources = ResourceUse(self.agent.device)
         # In this process, shifted by the time of evaluations.
         self._training_since = time.monotonic()
 
@@ -288,6 +291,7 @@ class MinibatchRlBase(BaseRunner):
                     self.itr = itr
                     with logger.prefix(f"itr #{itr} "):
                         self.run_iteration(itr)
+                        self.state.clock.switch("logging")
                         self._call_hooks("on_iteration", itr)
                     received, stop_requested = self.stop_requests(itr)
                     if received is not None:
@@ -326,10 +330,12 @@ class MinibatchRlBase(BaseRunner):
 
     def run_iteration(self, itr: int) -> None:
         """Sample, optimize, and keep statistics."""
+        self.state.clock.switch("sampling")
         self.agent.sample_mode(itr)
         samples, traj_infos = self.sampler.obtain_samples(itr)
         if self.sampler.interrupted:
             self.algo.interrupt()
+        self.state.clock.switch("optimizing")
         self.agent.train_mode(itr)
         self.updating = True
         opt_info = self._optimize_agent(itr, samples)
@@ -717,8 +723,9 @@ class MinibatchRlBase(BaseRunner):
         logger.record_tabular("Iteration", max(itr, 0))
 
     def _log_progress(self, itr: int, eval_time: float) -> None:
-        """Record time, steps, updates, and rates since the last row, excluding evaluation."""
+        """Record time, steps, updates, rates since the last row, and the use of resources."""
         state, updates = self.state, self.algo.update_counter
+        phases = state.clock.lap()
         elapsed = max(time.monotonic() - state.last_time - eval_time, 1e-9)
         steps = self.itr_batch_size * (itr - state.last_logged_itr)
         new_updates = updates - state.last_update_counter
@@ -733,6 +740,13 @@ class MinibatchRlBase(BaseRunner):
             "UpdatesPerSecond": new_updates / elapsed if steps else NAN,
             "ReplayRatio": new_updates * samples_used / steps if steps else NAN,
             "CumReplayRatio": updates * samples_used / total if total else NAN,
+            "SamplingTime (s)": phases["sampling"],
+            "OptimizingTime (s)": phases["optimizing"],
+            **({"EvalTime (s)": phases["evaluating"]} if self._eval else {}),
+            "LoggingTime (s)": phases["logging"],
+            "SamplerStepsPerSecond": rate(steps, phases["sampling"]),
+            "OptimizerUpdatesPerSecond": rate(new_updates, phases["optimizing"]),
+            **self._resources.read(),
         }.items():
             logger.record_tabular(name, value)
         for name, value in {**self.sampler.statistics(), **self.algo.statistics()}.items():

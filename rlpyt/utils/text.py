@@ -11,3 +11,14 @@ def counted(low: int, noun: str, high: int | None = None) -> str:
     ending = "es" if noun.endswith(("ch", "s")) else "s"
     span = f"{low:,}" if low == high else f"{low:,}-{high:,}"
     return f"{span} {noun}{ending if high != 1 else ''}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration, rounded down.
+
+    >>> duration(18.7), duration(3_723)
+    ('00:18', '1:02:03')
+    """
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"

@@ -19,6 +19,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from tests.runners.test_minibatch_rl import unmeasured
 from tests.samplers.ray_parts import cluster, importable  # noqa: F401
 
 T, B = 40, 8
@@ -141,9 +142,7 @@ def trained(run_dir, algo, n_itr, **kwargs):
         runner.train()
     with open(run_dir / "progress.csv") as file:
         rows = list(csv.DictReader(file))
-    timed = ("Time", "Second")
-    rows = [{k: v for k, v in row.items() if not any(t in k for t in timed)} for row in rows]
-    return runner, rows
+    return runner, [*map(unmeasured, rows)]
 
 
 @pytest.mark.parametrize(

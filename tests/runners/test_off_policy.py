@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent, IqnMlpAgent, R2d1LstmAgent
+from rlpyt.agents.exploration import annealed
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN
@@ -90,6 +91,18 @@ def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(name, tmp_path):
         assert (a.observation == b.observation).all() and (a.action == b.action).all()
 
 
+def test_a_resumed_run_logs_the_epsilon_of_its_last_iteration(tmp_path):
+    epsilons = []
+
+    class Read(StopAfter):
+        def on_start(self, runner):  # here an interrupted evaluation is repeated
+            epsilons.append(runner.algo.statistics()["Epsilon"])
+
+    run("dqn", checkpoint_dir=tmp_path, hooks=[Read(5)])
+    run("dqn", resume_from=tmp_path, checkpoint_dir=tmp_path / "other", hooks=[Read(6)])
+    assert epsilons == pytest.approx([1, annealed(5, 4, 8, 1.0, 0.01)])
+
+
 @pytest.mark.parametrize("name", ["dqn", "r2d1"])
 def test_with_workers_too(name, tmp_path):
     whole = run(name, Sampler=CpuSampler)
@@ -146,6 +159,9 @@ def test_rows_and_evaluations_know_of_the_warm_up(Runner, tmp_path):
     expected = [max(0, itr - 4 + 1) * per_itr for itr in range(1, N_ITR, 2)]
     assert updates == [0] * (Runner is MinibatchRlEval) + expected
     assert {"lossAverage", "gradNormAverage", "tdAbsErrAverage"} <= set(rows[0])
+    epsilons = [annealed(itr, 4, 8, 1.0, 0.01) for itr in range(1, N_ITR, 2)]
+    found = [float(row["Diagnostics/Epsilon"]) for row in rows]
+    assert found == pytest.approx([1.0] * (Runner is MinibatchRlEval) + epsilons)
     if Runner is MinibatchRlEval:
         trajs = [int(row["Diagnostics/TrajsInEval"]) for row in rows]
         assert trajs[:3] == [4, 0, 4] and set(trajs[3:]) == {4}  # none while only filling

@@ -60,6 +60,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self.eps_init: Any = eps_init
         self.eps_final: Any = eps_final
         self._scalars = (float(eps_init), float(eps_final))
+        self._mean_final = float(eps_final)  # over the environments of all processes
         self.eps_sample = eps_init
         self.settings["eps_itr"] = np.zeros(2)
         self.set_epsilon_itr_min_max(eps_itr_min, eps_itr_max)
@@ -105,9 +106,15 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         if self.eps_final_min is None or self.eps_final_min == last:
             return
         spread = log_spaced(self.eps_final_min, last, global_B)
+        self._mean_final = float(spread.mean())
         self.eps_final = spread[list(env_ranks)]
         self.eps_init = np.full(len(self.eps_final), first)
         self.eps_sample = self.eps_init
+
+    def mean_epsilon(self, itr: int) -> float:
+        """Return the mean epsilon of all environments when sampling in iteration ``itr``."""
+        ramp = (self.eps_itr_min, self.eps_itr_max)
+        return float(annealed(itr, *ramp, self._scalars[0], self._mean_final))
 
     def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
         """Sample with this epsilon, a number or one per environment, until the mode changes.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch.optim import Adam, Optimizer
 
+from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
@@ -63,6 +64,8 @@ class DQN(ReplayAlgo):
     recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
+    _itr = 0  # iteration whose epsilon is logged
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.new_priority = float(self.default_priority or self.delta_clip or 1)
@@ -85,9 +88,21 @@ class DQN(ReplayAlgo):
 
     def _set_schedules(self) -> None:
         super()._set_schedules()
+        self._itr = 0
         if self.eps_steps is not None:
             last = max(self.min_itr_learn, self.eps_steps // self.itr_steps)
             self.agent.set_epsilon_itr_min_max(self.min_itr_learn, last)
+
+    def apply_schedule(self, itr: int) -> None:
+        """Store the iteration, for ``statistics``; the agent sets its epsilon itself."""
+        self._itr = itr
+
+    def statistics(self) -> dict[str, float]:
+        """Return the learning rate, and the mean epsilon of the environments in sampling."""
+        columns = super().statistics()
+        if isinstance(self.agent, EpsilonGreedyAgentMixin):
+            columns["Epsilon"] = self.agent.mean_epsilon(self._itr)
+        return columns
 
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take one gradient step; see `ReplayAlgo.update`."""

@@ -85,6 +85,20 @@ def test_vector_epsilon_goes_by_global_rank_and_group():
     assert agent.epsilon_of(1, 0) == spread[2]
 
 
+def test_the_mean_epsilon_is_that_of_the_environments_of_all_processes():
+    settings = dict(eps_final=0.4, eps_final_min=0.004, eps_itr_min=2, eps_itr_max=10)
+    agents = [agent_of(**settings) for _ in range(2)]
+    for rank, agent in enumerate(agents):
+        agent.collector_initialize(global_B=6, env_ranks=range(3 * rank, 3 * rank + 3))
+    for itr in (0, 2, 5, 10, 99):
+        for agent in agents:
+            agent.sample_mode(itr)
+        mean = np.concatenate([agent.eps_sample for agent in agents]).mean()
+        assert [agent.mean_epsilon(itr) for agent in agents] == pytest.approx([mean, mean])
+    alike = agent_of(eps_final=0.2, eps_itr_min=10, eps_itr_max=30)
+    assert alike.mean_epsilon(20) == pytest.approx(0.6)
+
+
 class OwnStep(DqnMlpAgent):
     """Acts as agents written for rlpyt do: by asking the distribution for what it was set to."""
 
