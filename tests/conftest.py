@@ -2,6 +2,11 @@ import gc
 import os
 from pathlib import Path
 
+# One thread everywhere: two cores are shared by pytest, workers and BLAS. This comes first, because
+# libraries read the variables when they are imported.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 import pytest
 
 from rlpyt.processes.call import run_in_child
@@ -15,9 +20,6 @@ wait_for_helpers_at_exit()
 paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
-# One thread everywhere: two cores are shared by pytest, workers and BLAS.
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
 os.environ.setdefault("RLPYT_DEBUG", "1")
 
 # Optimizers import torch._dynamo, which takes 2 s in every child that trains: once in the fork
