@@ -15,6 +15,7 @@ from rlpyt.models import recurrent
 from rlpyt.models.blocks import make_lnlstm
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.vector import R2d1LstmModel
+from rlpyt.models.gtrxl import WindowState
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.pg.vector import CategoricalLstmModel, GaussianLstmModel
@@ -25,7 +26,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import leaves_of
 
-T, B, A, O, H = 5, 3, 4, 6, 7
+T, B, A, O, H = 5, 3, 4, 6, 8
 IMAGE = (2, 20, 18)
 VECTOR = dict(hidden_sizes=[8], lstm_size=H)
 PICTURE = dict(channels=[3], kernel_sizes=[4], strides=[2], paddings=[0], lstm_size=H)
@@ -44,7 +45,15 @@ def layer_norm_lstm(input_size, size):
     return make_lnlstm(input_size, size, num_layers=2)
 
 
-MEMORIES = {"lstm": ("lstm", 1), "gru": ("gru", 1), "own": (layer_norm_lstm, 2)}
+MEMORIES = {  # and the first dimension of the state
+    "lstm": ("lstm", 1),
+    "gru": ("gru", 1),
+    "ln_lstm": ("ln_lstm", 1),
+    "mingru": ("mingru", 1),
+    "gtrxl": (dict(kind="gtrxl", window=3), 6),
+    "own": (layer_norm_lstm, 2),
+}
+STATES = {"gru": torch.Tensor, "mingru": torch.Tensor, "gtrxl": WindowState}
 
 
 def inputs_of(name, *lead):
@@ -75,15 +84,17 @@ def test_acting_step_by_step_is_training_on_the_sequence(name, kind):
         *step, state = model(*(x[t] for x in inputs), state)
         for own, theirs in zip(step, whole, strict=True):
             torch.testing.assert_close(own, theirs[t], rtol=1e-4, atol=1e-5)
-    assert type(state) is type(last) is (torch.Tensor if kind == "gru" else RnnState)
+    assert type(state) is type(last) is STATES.get(kind, RnnState)
     leaves, at_once = leaves_of(state), leaves_of(last)
     torch.testing.assert_close(leaves, at_once, rtol=1e-4, atol=1e-5)
-    assert all(leaf.shape == (n_layers, B, H) for leaf in leaves)
+    assert leaves[0].shape == (n_layers, B, H)
+    assert all(leaf.shape[1] == B for leaf in leaves)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_are_called_by_the_kind_of_memory(name):
-    for memory, part in (("lstm", "lstm."), ("gru", "gru."), (layer_norm_lstm, "memory.")):
+    kinds = dict(lstm="lstm.", gru="gru.", mingru="mingru.")
+    for memory, part in (*kinds.items(), (layer_norm_lstm, "memory.")):
         names = list(MODELS[name](memory=memory).state_dict())
         assert any(f".{part}" in f".{own}" for own in names)
     default = set(MODELS[name]().state_dict())
@@ -92,8 +103,10 @@ def test_parameters_are_called_by_the_kind_of_memory(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_unknown_memories_are_refused(name):
-    with pytest.raises(ValueError, match="memory='rnn' must be one of lstm, gru, or a class"):
+    with pytest.raises(ValueError, match="memory='rnn' must be one of lstm, gru, .*, or a class"):
         MODELS[name](memory="rnn")
+    with pytest.raises(TypeError, match="memory={'kind': 'gtrxl', 'windows': 3}: .*'windows'"):
+        MODELS[name](memory=dict(kind="gtrxl", windows=3))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -113,7 +126,9 @@ def sequences():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("memory", ["gru", layer_norm_lstm])
+@pytest.mark.parametrize(
+    "memory", ["gru", "mingru", dict(kind="gtrxl", window=4), layer_norm_lstm], ids=str
+)
 @pytest.mark.parametrize(
     ("algo", "Agent", "EnvCls", "Sampler"),
     [
@@ -132,24 +147,3 @@ def test_agents_train_with_any_memory(algo, Agent, EnvCls, Sampler, memory):
         algo=algo, agent=agent, sampler=sampler, n_steps=200, seed=1, affinity=dict(n_workers=2)
     ).train()
     assert algo.update_counter > 0
-
-
-def share_of_last(memory):
-    """Mean return at the end of training where the first observation has to be remembered."""
-    returns = []
-    algo = PPO(learning_rate=3e-3, gae_lambda=0.9, minibatches=4, linear_lr_schedule=False)
-    sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=32, batch_B=16)
-    agent = CategoricalLstmAgent(model_kwargs=dict(memory=memory, lstm_size=32))
-
-    class Noting(MinibatchRl):
-        def store_diagnostics(self, itr, traj_infos, opt_info):
-            super().store_diagnostics(itr, traj_infos, opt_info)
-            returns.extend(info["Return"] for info in traj_infos)
-
-    Noting(algo=algo, agent=agent, sampler=sampler, n_steps=20_480, seed=3).train()
-    return sum(returns[-200:]) / 200
-
-
-@pytest.mark.slow
-def test_a_gru_remembers():
-    assert share_of_last("gru") > 0.8
