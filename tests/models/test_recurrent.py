@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, GaussianLstmAgent
 from rlpyt.algos.dqn.r2d1 import R2D1
@@ -147,3 +148,57 @@ def test_agents_train_with_any_memory(algo, Agent, EnvCls, Sampler, memory):
         algo=algo, agent=agent, sampler=sampler, n_steps=200, seed=1, affinity=dict(n_workers=2)
     ).train()
     assert algo.update_counter > 0
+
+
+@pytest.mark.parametrize("memory", ["mingru", dict(kind="gtrxl", window=4)], ids=str)
+@pytest.mark.parametrize("algo", [A2C, lambda: PPO(minibatches=2), VTrace, sequences])
+def test_resets_inside_rows_are_trained_as_separate_episodes(algo, memory, monkeypatch):
+    """With and without cutting the batch into episodes, parameters become the same."""
+
+    def parameters():
+        model_kwargs = dict(memory=memory, lstm_size=8)
+        Agent = R2d1LstmAgent if algo is sequences else CategoricalLstmAgent
+        agent, trained = Agent(model_kwargs=model_kwargs), algo()
+        sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=12, batch_B=4)
+        MinibatchRl(algo=trained, agent=agent, sampler=sampler, n_steps=150, seed=1).train()
+        assert trained.update_counter > 0
+        return list(agent.parameters())
+
+    monkeypatch.setattr(BaseAgent, "takes_starts", False)
+    cut = parameters()
+    monkeypatch.undo()
+    inside = parameters()
+    for own, theirs in zip(inside, cut, strict=True):
+        torch.testing.assert_close(own, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_an_agent_resets_inside_rows_only_if_its_model_can():
+    class Own(CategoricalLstmModel):
+        def forward(self, *inputs):
+            return super().forward(*inputs)
+
+    for memory, Model in (
+        ("mingru", CategoricalLstmModel),
+        ("gru", CategoricalLstmModel),
+        ("mingru", Own),
+    ):
+        agent = CategoricalLstmAgent(ModelCls=Model, model_kwargs=dict(memory=memory))
+        agent.initialize(MemoryEnv().spaces)
+        assert agent.takes_starts == (memory == "mingru" and Model is not Own)
+
+
+@pytest.mark.parametrize(
+    ("algo", "Agent", "length"),
+    [
+        (PPO, CategoricalLstmAgent, "batch_T = 10"),
+        (A2C, CategoricalLstmAgent, "batch_T = 10"),
+        (VTrace, CategoricalLstmAgent, "batch_T = 10"),
+        (sequences, R2d1LstmAgent, r"warmup_T \+ batch_T = 8"),
+    ],
+)
+def test_windows_longer_than_a_sequence_are_refused(algo, Agent, length):
+    agent = Agent(model_kwargs=dict(memory=dict(kind="gtrxl", window=11), lstm_size=8))
+    sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=10, batch_B=4)
+    runner = MinibatchRl(algo=algo(), agent=agent, sampler=sampler, n_steps=200)
+    with pytest.raises(ValueError, match=f"window=11 must be at most .* {length}"):
+        runner.train()
