@@ -16,6 +16,7 @@ COMMANDS = [  # pages whose commands run
     "concepts",
     "custom_environment",
     "custom_model",
+    "memory",
     "custom_agent",
     "custom_algorithm",
     "hooks",

@@ -397,6 +397,19 @@ class BaseAgent(Recorded):
     # Recurrent memory; these methods do nothing in agents without it.
 
     @property
+    def takes_starts(self) -> bool:
+        """Return True if the model can reset its state at any step of a sequence.
+
+        ``__call__`` then also takes a ``StateAndStarts`` as recurrent state.
+        """
+        return getattr(unwrap_ddp(self.model), "takes_starts", False)
+
+    @property
+    def attention_window(self) -> int | None:
+        """Return how many earlier steps the model's memory attends to; ``None``: no attention."""
+        return getattr(unwrap_ddp(self.model), "attention_window", None)
+
+    @property
     def prev_rnn_state(self) -> Any:
         """Return the recurrent state before the next step, leaves [N, B, H]; ``None``: zeros."""
         return self._rnn_state if self.memory is None else self.memory.state

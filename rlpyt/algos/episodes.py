@@ -3,6 +3,9 @@
 PyTorch's recurrent layers cannot reset their state within a sequence. Therefore a batch [T, B] is
 cut into S sequences, one per episode, padded to the same length. A sequence starts from the
 recorded state in the first row of the batch, and from zeros after a done. All samples are used.
+
+Layers that reset their state themselves (``takes_starts``, such as minGRU) get the batch as it is,
+with the rows at which episodes start.
 """
 
 import itertools
@@ -12,6 +15,7 @@ from typing import Any
 import torch
 
 from rlpyt.agents.base import BaseAgent
+from rlpyt.models.recurrent import StateAndStarts
 from rlpyt.utils.buffer import buffer_func, leaves_of
 
 
@@ -22,6 +26,8 @@ class EpisodePacking:
         done: [T, B] bool; an episode begins in the row after a done.
         tails: (T_idxs, B_idxs) [K] of done steps whose sequences get an additional row, for the
             final observation of the truncated episode.
+        takes_starts: the model resets its state within sequences, so that nothing has to be cut if
+            there are no tails.
 
     Attributes:
         valid: [L, S] bool, false in padding and tails.
@@ -29,10 +35,20 @@ class EpisodePacking:
     """
 
     def __init__(
-        self, done: torch.Tensor, tails: tuple[torch.Tensor, torch.Tensor] | None = None
+        self,
+        done: torch.Tensor,
+        tails: tuple[torch.Tensor, torch.Tensor] | None = None,
+        takes_starts: bool = False,
     ) -> None:
         T, B = done.shape
         device = done.device
+        self.starts: torch.Tensor | None = None
+        self.tails: tuple[torch.Tensor, torch.Tensor] | None = None  # (rows, sequences) [K]
+        if takes_starts and tails is None:
+            self.starts = starts_of(done)
+            self.trivial = True
+            self.valid = torch.ones_like(self.starts)
+            return
         begins = torch.ones(T, B, dtype=torch.bool)
         begins[1:] = done[:-1].bool().cpu()
         flat = begins.t().reshape(-1)  # environment by environment
@@ -40,7 +56,6 @@ class EpisodePacking:
         stops = torch.cat([starts[1:], torch.tensor([T * B])])
         length = stops - starts
         L = int(length.max())
-        self.tails: tuple[torch.Tensor, torch.Tensor] | None = None  # (rows, sequences) [K]
         if tails is not None:
             where = tails[1].cpu() * T + tails[0].cpu()
             sequence = torch.searchsorted(starts, where, right=True) - 1
@@ -79,6 +94,8 @@ class EpisodePacking:
 
     def pack_state(self, state: Any) -> Any:
         """Pack initial states [N, B, H] into [N, S, H], zero where an episode begins."""
+        if self.starts is not None:
+            return StateAndStarts(state, self.starts)
         if self.trivial:
             return state
 
@@ -90,22 +107,31 @@ class EpisodePacking:
         return buffer_func(state, select)
 
 
-def state_after(run: Callable[[Any, Any], Any], inputs: Any, done: torch.Tensor, state: Any) -> Any:
+def state_after(
+    run: Callable[[Any, Any], Any],
+    inputs: Any,
+    done: torch.Tensor,
+    state: Any,
+    takes_starts: bool = False,
+) -> Any:
     """Return the recurrent state after the last row of a batch.
 
     Only the last episode of each environment matters. The batch is run in one piece for each
-    different row at which these begin.
+    different row at which these begin, or in one piece with ``takes_starts``.
 
     Args:
         run: function (inputs [t, B, ...], state) -> state after the inputs.
         inputs: tree of [T, B, ...].
         done: [T, B].
         state: state before the first row, leaves [N, B, H]; ``None``: zeros.
+        takes_starts: the model resets its state within sequences.
 
     Returns:
         State with leaves [N, B, H], zero where the next row begins an episode.
     """
     T = len(done)
+    if takes_starts:
+        return zeroed(run(inputs, StateAndStarts(state, starts_of(done))), done[-1].bool())
     rows = torch.arange(1, T, device=done.device).unsqueeze(1)
     begins = torch.zeros_like(done[0], dtype=torch.long)  # [B], first row of the last episode
     if T > 1:
@@ -118,11 +144,39 @@ def state_after(run: Callable[[Any, Any], Any], inputs: Any, done: torch.Tensor,
     return zeroed(state, done[-1].bool())
 
 
+def starts_of(done: torch.Tensor) -> torch.Tensor:
+    """Return the rows [T, B] after a done, at which episodes start within a batch."""
+    starts = torch.zeros_like(done, dtype=torch.bool)
+    starts[1:] = done[:-1].bool()
+    return starts
+
+
 def zeroed(state: Any, where: torch.Tensor) -> Any:
     """Return recurrent states [N, B, H] with zeros in the columns ``where`` [B]."""
     if state is None or not where.any():
         return state
     return buffer_func(state, lambda leaf: leaf.masked_fill(where[None, :, None], 0))
+
+
+def check_window(agent: BaseAgent, T: int, name: str) -> None:
+    """Check that an agent's attention does not read further back than it is trained.
+
+    Args:
+        agent: an initialized agent.
+        T: length of the training sequences.
+        name: settings that determine it, for the error message.
+
+    Raises:
+        ValueError: the window of attention is longer than a sequence.
+    """
+    window = agent.attention_window
+    if window is not None and window > T:
+        raise ValueError(
+            f"the memory's window={window} must be at most the length of a training sequence, "
+            f"{name} = {T}: gradients end there. Take longer sequences, or a window "
+            f"of at most {T}: --agent.memory-args '{{\"window\": {T}}}', or in Python "
+            f"memory=dict(kind='gtrxl', window={T})."
+        )
 
 
 def null_action_of(agent: BaseAgent) -> Any:
@@ -140,8 +194,7 @@ def null_after_done(prev: Any, done: torch.Tensor, null: Any = 0) -> Any:
         done: [T, B].
         null: null value, or a tree of null values.
     """
-    begins = torch.zeros_like(done, dtype=torch.bool)
-    begins[1:] = done[:-1].bool()
+    begins = starts_of(done)
     if not begins.any():
         return prev
 

@@ -2,11 +2,13 @@
 
 import importlib
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions
-from rlpyt.experiments.registry import base_algorithm, class_named
+from rlpyt.experiments.registry import base_algorithm, class_named, import_named
+from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
 
 # Deep Q-learning algorithms, and the kind of agent that each trains.
@@ -72,7 +74,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
     for_atari = image and is_discrete(env_spaces.action)
     model_kwargs = _model_kwargs(options, "fc_sizes" if for_atari else "hidden_sizes")
     kwargs = {**dict(chosen.args), **_model_class(options)}
-    return agent_for(env_spaces, recurrent=chosen.recurrent, model_kwargs=model_kwargs, **kwargs)
+    return agent_for(env_spaces, recurrent=chosen.has_memory, model_kwargs=model_kwargs, **kwargs)
 
 
 def _custom_agent(options: RunOptions) -> Any:
@@ -116,12 +118,16 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
 
     chosen, kind = options.agent, Q_LEARNING[base_algorithm(options.algo_name)]
     recurrent = kind == "r2d1"
-    if chosen.recurrent and not recurrent:
+    if chosen.has_memory and not recurrent:
         raise ValueError(
-            f"{options.algo_name} learns from single steps and cannot train an LSTM; r2d1 can."
+            f"{options.algo_name} learns from single steps and cannot train an LSTM or another "
+            "memory; r2d1 can."
         )
-    if recurrent and not chosen.recurrent:
-        raise ValueError("r2d1 trains an LSTM: enable agent.recurrent, or use dqn.")
+    if recurrent and not chosen.has_memory:
+        raise ValueError(
+            "r2d1 trains an LSTM or another memory: enable agent.recurrent or choose agent.memory, "
+            "or use dqn."
+        )
     if chosen.noisy and recurrent:
         raise ValueError("r2d1 has no noisy layers. Disable agent.noisy.")
     model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
@@ -139,8 +145,10 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
 
 def _control_agent(options: RunOptions) -> Any:
     chosen, name = options.agent, base_algorithm(options.algo_name)
-    if chosen.recurrent:
-        raise ValueError(f"{name} learns from single steps and cannot train an LSTM; ppo can.")
+    if chosen.has_memory:
+        raise ValueError(
+            f"{name} learns from single steps and cannot train an LSTM or another memory; ppo can."
+        )
     module, _, cls_name = CONTROL[name].partition(":")
     cls = getattr(importlib.import_module(module), cls_name)
     model_kwargs = _model_kwargs(options, "hidden_sizes")
@@ -160,11 +168,11 @@ def _control_agent(options: RunOptions) -> Any:
 def _evolution_agent(options: RunOptions, image: bool) -> Any:
     from rlpyt.es.agent import EsAgent
 
-    if image or options.agent.recurrent:
+    if image or options.agent.has_memory:
         raise ValueError(
             f"{options.algo_name} trains small networks without memory, for vectors"
             + (f", but {options.env} gives images" if image else "")
-            + "; ppo supports images and LSTMs."
+            + "; ppo supports images and memories."
         )
     model_kwargs = _model_kwargs(options, "hidden_sizes")
     return EsAgent(model_kwargs=model_kwargs, **_agent_kwargs(options, EsAgent))
@@ -222,8 +230,47 @@ def _model_kwargs(
         model_kwargs[sizes] = list(options.agent.hidden_sizes)
     if options.agent.normalize_observation:
         model_kwargs["normalize_observation"] = True
+    memory = _memory_kwargs(options)
     if options.agent.model_cls is not None:
         known = named_arguments(_model_class(options)["ModelCls"])
     if known is not None:
         model_kwargs = {key: value for key, value in model_kwargs.items() if key in known}
-    return {**options.agent.model, **model_kwargs}
+        for name in memory:
+            if name not in known:
+                raise ValueError(
+                    f"agent.memory is for models that take the arguments memory and lstm_size, but "
+                    f"the custom model does not take {name}. Add it (rlpyt.models.recurrent), or "
+                    "leave agent.memory and agent.memory_size out."
+                )
+    return {**options.agent.model, **memory, **model_kwargs}
+
+
+def _memory_kwargs(options: RunOptions) -> dict[str, Any]:
+    """Return the model's arguments from ``agent.memory``, ``memory_size`` and ``memory_args``.
+
+    Raises:
+        UnknownName: there is no such memory.
+        ValueError: size or arguments are given for an agent without memory.
+    """
+    from rlpyt.models.recurrent import MEMORIES
+
+    chosen = options.agent
+    if not chosen.has_memory:
+        for name in ("memory_size", "memory_args"):
+            if getattr(chosen, name):
+                raise ValueError(
+                    f"agent.{name} is for agents with a memory. Choose one (agent.memory=gru)."
+                )
+        return {}
+    kwargs: dict[str, Any] = {}
+    if chosen.memory is not None and ":" in chosen.memory:
+        cell = import_named(chosen.memory, "memory")
+        kwargs["memory"] = partial(cell, **chosen.memory_args) if chosen.memory_args else cell
+    elif chosen.memory is not None or chosen.memory_args:
+        kind = chosen.memory or "lstm"
+        if kind not in MEMORIES:
+            raise UnknownName("memory", kind, (*MEMORIES, "none", "my_module:MyMemory"))
+        kwargs["memory"] = {"kind": kind, **chosen.memory_args} if chosen.memory_args else kind
+    if chosen.memory_size is not None:
+        kwargs["lstm_size"] = whole_number("agent.memory_size", chosen.memory_size, 1)
+    return kwargs

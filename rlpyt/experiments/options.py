@@ -52,7 +52,13 @@ class AgentOptions:
 
     cls: str | None = None  # custom agent, my_module:MyAgent; also given by --agent
     model_cls: str | None = None  # custom model of the agent, my_module:MyModel
-    recurrent: bool = False  # add an LSTM that also takes the previous action and reward
+    # memory, which also takes the previous action and reward: lstm, gru, ln_lstm
+    # (layer-normalized), mingru (parallel scan), gtrxl (attention), a custom one
+    # (my_module:MyMemory), or none
+    memory: str | None = None
+    memory_size: int | None = None  # size of the memory's output; None: the model decides
+    memory_args: dict[str, Any] = field(default_factory=dict)  # such as {"window": 32} for gtrxl
+    recurrent: bool = False  # short for memory lstm
     hidden_sizes: tuple[int, ...] | None = None  # sizes of the fully connected layers
     # normalize vector observations by their running mean and standard deviation
     normalize_observation: bool = False
@@ -61,6 +67,11 @@ class AgentOptions:
     model: dict[str, Any] = field(default_factory=dict)  # further arguments of the model
     # further arguments of the agent, such as {"eps_final": 0.05}
     args: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_memory(self) -> bool:
+        """Return True if the agent is recurrent."""
+        return self.recurrent if self.memory is None else self.memory != "none"
 
 
 @dataclass(frozen=True, kw_only=True)

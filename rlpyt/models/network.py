@@ -36,7 +36,7 @@ class Network(nn.Module):
 
     @property
     def recurrent_layer(self) -> Any:
-        """Return an LSTM, a GRU, or a module with the same interface; ``None``: not recurrent.
+        """Return the memory, a module with the interface of an LSTM; ``None``: not recurrent.
 
         ``encode`` of a recurrent model must return features [T * B, F].
         """
@@ -46,6 +46,17 @@ class Network(nn.Module):
     def observation_only(self) -> bool:
         """Return True if the previous action and reward are not read."""
         return self.recurrent_layer is None
+
+    @property
+    def takes_starts(self) -> bool:
+        """Return True if ``init_rnn_state`` may be a ``StateAndStarts``."""
+        inherited = type(self).forward is Network.forward
+        return inherited and getattr(self.recurrent_layer, "takes_starts", False)
+
+    @property
+    def attention_window(self) -> int | None:
+        """Return how many earlier steps the memory attends to; ``None``: it has no attention."""
+        return getattr(self.recurrent_layer, "attention_window", None)
 
     def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
         """Return features [T * B, F] with the leading dimensions, or [*lead, F] with ``None``."""
@@ -69,8 +80,8 @@ class Network(nn.Module):
                 [B] or [T, B]; or a named tuple of such tensors.
             prev_action: [*lead, A], one-hot if discrete; read by recurrent models only.
             prev_reward: [*lead]; read by recurrent models only.
-            init_rnn_state: of recurrent models, the state before the first step: an ``RnnState``
-                of [N, B, H], or a tensor of a GRU; ``None``: zeros.
+            init_rnn_state: of recurrent models, the state before the first step, leaves [N, B, H],
+                see `run_recurrent`; ``None``: zeros.
 
         Returns:
             The model's outputs, float32 [*lead, ...]. Recurrent models also return the recurrent
@@ -217,7 +228,7 @@ class LstmVectorModel(VectorModel):
 
     @property
     def recurrent_layer(self) -> Any:
-        """Return the LSTM or GRU."""
+        """Return the memory."""
         return self.core.layer
 
     def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:

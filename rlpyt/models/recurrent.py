@@ -1,19 +1,36 @@
 """Recurrent layers of models: build and run them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.blocks.lstm import make_lnlstm
+from rlpyt.models.gtrxl import Gtrxl
+from rlpyt.models.mingru import MinGru
 from rlpyt.models.mlp import MlpModel
-from rlpyt.utils.buffer import Tensors
+from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.collections import (
+    is_namedarraytuple,
+    is_namedtuple,
+    namedarraytuple,
+    namedarraytuple_like,
+)
 
 RnnState = namedarraytuple("RnnState", ["h", "c"])  # state of an LSTM, each [N, B, H], N layers
-MEMORIES: dict[str, Callable[[int, int], nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-Memory = str | Callable[[int, int], nn.Module]
+# A recurrent state before a sequence, and the steps [T, B] at which episodes start inside it; for
+# layers with ``takes_starts``.
+StateAndStarts = namedarraytuple("StateAndStarts", ["state", "starts"])
+MEMORIES: dict[str, Callable[..., nn.Module]] = {
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
+    "ln_lstm": make_lnlstm,
+    "mingru": MinGru,
+    "gtrxl": Gtrxl,
+}
+Memory = str | Mapping[str, Any] | Callable[[int, int], nn.Module]
 
 
 class MlpMemory(nn.Module):
@@ -42,7 +59,8 @@ class MlpMemory(nn.Module):
         super().__init__()
         self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
         self._name = add_memory(self, memory, self.mlp.output_size + action_size + 1, size)
-        for name, parameter in self.layer.named_parameters() if isinstance(memory, str) else ():
+        orthogonal = self._name in ("lstm", "gru")  # other layers initialize their parameters
+        for name, parameter in self.layer.named_parameters() if orthogonal else ():
             if parameter.dim() > 1:
                 nn.init.orthogonal_(parameter)
             elif "bias" in name:
@@ -61,25 +79,32 @@ def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) ->
 
     Args:
         module: parent module.
-        memory: a key of ``MEMORIES``, or a class or function that is called with (``input_size``,
-            ``size``), initializes its parameters, and returns a module with the interface of
-            ``nn.LSTM`` or ``nn.GRU``.
+        memory: a key of ``MEMORIES``; a dictionary of such a ``kind`` and further arguments of its
+            class, for example ``dict(kind="gtrxl", window=32)``; or a class or function that is
+            called with (``input_size``, ``size``), initializes its parameters, and returns a module
+            with the interface of ``nn.LSTM`` or ``nn.GRU``, which
+            `rlpyt.testing.check_memory` checks.
         input_size: number of features and action components, plus one reward.
         size: H, size of the recurrent layer.
 
     Raises:
-        TypeError: ``size`` is not a whole number.
+        TypeError: ``size`` is not a whole number, or the layer does not take an argument.
         ValueError: ``memory`` is unknown, or ``size`` is below 1.
     """
     size = whole_number("lstm_size", size, 1)
     if callable(memory):
-        name, make = "memory", memory
-    elif memory in MEMORIES:
-        name, make = memory, MEMORIES[memory]
+        name, layer = "memory", memory(input_size, size)
     else:
-        known = ", ".join(MEMORIES)
-        raise ValueError(f"memory={memory!r} must be one of {known}, or a class of layers.")
-    module.add_module(name, make(input_size, size))
+        kwargs: dict[str, Any] = dict(memory) if isinstance(memory, Mapping) else {"kind": memory}
+        name = str(kwargs.pop("kind", None))
+        if name not in MEMORIES:
+            known = ", ".join(MEMORIES)
+            raise ValueError(f"memory={name!r} must be one of {known}, or a class of layers.")
+        try:
+            layer = MEMORIES[name](input_size, size, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"memory={memory!r}: {error}") from error
+    module.add_module(name, layer)
     return name
 
 
@@ -95,13 +120,13 @@ def run_recurrent(
     """Run T steps over concatenated features, previous action and previous reward.
 
     Args:
-        layer: recurrent layer of input size F + A + 1, with the interface of ``nn.LSTM`` or
-            ``nn.GRU``.
+        layer: recurrent layer of input size F + A + 1, see `add_memory`.
         features: [T * B, F].
         prev_action: T * B * A numbers in any shape; one-hot if discrete.
         prev_reward: T * B numbers in any shape.
-        init_rnn_state: initial state: for an LSTM an ``RnnState`` (or a pair h, c) of [N, B, H],
-            for a GRU a tensor [N, B, H]; ``None``: zeros.
+        init_rnn_state: initial state, leaves [N, B, H]: for an LSTM an ``RnnState`` (or a pair h,
+            c), for a GRU a tensor; ``None``: zeros. For layers with ``takes_starts`` also a
+            ``StateAndStarts``.
         T, B: leading dimensions, from ``infer_leading_dims``.
 
     Returns:
@@ -112,13 +137,30 @@ def run_recurrent(
         prev_action.reshape(T, B, -1).to(features),
         prev_reward.reshape(T, B, 1).to(features),
     )
-    state: Any = init_rnn_state
-    if isinstance(state, Tensor):
-        state = state.contiguous()  # needed by cuDNN; recorded states are transposed
-    elif state is not None:
-        h, c = tuple(state)
-        state = (h.contiguous(), c.contiguous())
-    outputs, next_state = layer(torch.cat(inputs, dim=2), state)
-    if not isinstance(next_state, Tensor):
-        next_state = RnnState(*next_state)
+    outputs, next_state = run_layer(layer, torch.cat(inputs, dim=2), init_rnn_state)
     return outputs.flatten(0, 1), next_state
+
+
+def run_layer(layer: nn.Module, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Run T steps of a recurrent layer, with states in the form in which agents record them.
+
+    Args:
+        layer: recurrent layer, see `add_memory`.
+        inputs: [T, B, input_size].
+        state: see `run_recurrent`.
+
+    Returns:
+        Outputs [T, B, H], and the state after the last step: a tensor or a namedarraytuple.
+    """
+    starts: list[Tensor] = []
+    if isinstance(state, StateAndStarts):
+        state, *starts = state
+    state = buffer_func(state, Tensor.contiguous)  # needed by cuDNN; recorded states are transposed
+    if state is not None and (isinstance(state, RnnState) or isinstance(layer, nn.LSTM)):
+        state = tuple(state)  # indexing a namedarraytuple, as torch does, would index its fields
+    outputs, next_state = layer(inputs, state, *starts)
+    if is_namedtuple(next_state) or is_namedarraytuple(next_state):
+        next_state = namedarraytuple_like(next_state)._make(next_state)
+    elif not isinstance(next_state, Tensor):
+        next_state = RnnState(*next_state)
+    return outputs, next_state

@@ -1,7 +1,8 @@
-"""Conformance checks for parts of your own: environments, agents, samplers, replays."""
+"""Conformance checks for custom parts: environments, agents, memories, samplers, replays."""
 
 from rlpyt.testing.agent import check_agent
 from rlpyt.testing.env import check_env
+from rlpyt.testing.memory import check_memory
 from rlpyt.testing.replay import check_replay
 from rlpyt.testing.report import ConformanceError, ConformanceWarning, Finding, Report
 from rlpyt.testing.sampler import check_sampler
@@ -13,6 +14,7 @@ __all__ = [
     "Report",
     "check_agent",
     "check_env",
+    "check_memory",
     "check_replay",
     "check_sampler",
 ]

@@ -1,6 +1,11 @@
+import pytest
 import torch
 
 from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
+from rlpyt.models.gtrxl import Gtrxl
+from rlpyt.models.mingru import MinGru
+from rlpyt.models.recurrent import run_layer
+from rlpyt.utils.buffer import leaves_of
 
 T, B, N, H = 5, 3, 1, 2
 
@@ -86,3 +91,30 @@ def test_state_after_a_batch_is_that_of_stepping_with_resets():
             assert torch.allclose(own, h, atol=1e-6)
     from_zeros = state_after(lambda piece, s: rnn(piece, s)[1], x, done * False, None)
     assert torch.allclose(from_zeros, rnn(x)[1])
+
+
+@pytest.mark.parametrize("Layer", [MinGru, Gtrxl])
+def test_layers_that_take_starts_need_no_cutting(Layer):
+    torch.manual_seed(0)
+    layer, x = Layer(3, 8), torch.randn(9, 4, 3)
+    done = torch.rand(9, 4) < 0.3
+    _, state = run_layer(layer, torch.randn(5, 4, 3), None)
+    outputs, states = [], []
+    for takes_starts in (False, True):
+        packing = EpisodePacking(done, takes_starts=takes_starts)
+        assert packing.trivial == takes_starts
+        out, _ = run_layer(layer, packing.pack(x), packing.pack_state(state))
+        outputs.append(packing.unpack(out))
+
+        def run(piece, s):
+            return run_layer(layer, piece, s)[1]
+
+        states.append(leaves_of(state_after(run, x, done, state, takes_starts)))
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(*states)
+
+
+def test_with_tails_the_batch_is_cut_in_any_case():
+    done = _done()
+    packing = EpisodePacking(done, (torch.tensor([2]), torch.tensor([0])), takes_starts=True)
+    assert not packing.trivial and packing.starts is None

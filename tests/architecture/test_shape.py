@@ -93,6 +93,7 @@ def test_gradients_are_taken_in_one_place():
     assert files_with(r"\.backward$|\.zero_grad$|autograd\.grad$") == [
         "algos/optim.py",
         "testing/agent_training.py",  # asks whether a user's agent has gradients
+        "testing/memory.py",  # the same of a layer
     ]
 
 

@@ -6,7 +6,10 @@ from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import env_recipe, env_spaces
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.models.mingru import MinGru
 from rlpyt.utils.names import UnknownName
+
+FEED_FORWARD = "rlpyt.models.pg.vector:CategoricalMlpModel"
 
 
 def built(algo_name, **agent):
@@ -46,3 +49,50 @@ def test_r2d1_needs_a_recurrent_agent():
 def test_unknown_arguments_of_an_agent_are_answered_with_the_known_ones():
     with pytest.raises(UnknownName, match="'eps_finl'; did you mean 'eps_final'.*n_quantiles"):
         built("qrdqn", args=dict(eps_finl=0.2))
+
+
+MEMORIES = [
+    (dict(recurrent=True), {}),
+    (dict(recurrent=True, memory_size=32), dict(lstm_size=32)),
+    (dict(memory="lstm"), dict(memory="lstm")),
+    (dict(memory="mingru", memory_size=128.0), dict(memory="mingru", lstm_size=128)),
+    (dict(memory="gtrxl", memory_args=dict(window=8)), dict(memory=dict(kind="gtrxl", window=8))),
+    (
+        dict(recurrent=True, memory_args=dict(num_layers=2)),
+        dict(memory=dict(kind="lstm", num_layers=2)),
+    ),
+    (dict(memory="rlpyt.models.mingru:MinGru"), dict(memory=MinGru)),
+]
+
+
+@pytest.mark.parametrize(("chosen", "model_kwargs"), MEMORIES, ids=str)
+@pytest.mark.parametrize("algo_name", ["ppo", "a2c", "vtrace", "r2d1"])
+def test_memories_are_arguments_of_the_model(algo_name, chosen, model_kwargs):
+    agent = built(algo_name, **chosen)
+    assert agent.recurrent
+    assert model_kwargs.items() <= agent.model_kwargs.items()
+    agent.initialize(env_spaces(env_recipe("CartPole-v1")))
+
+
+def test_memory_none_is_no_memory():
+    assert not built("ppo", memory="none").recurrent
+    assert not built("ppo", recurrent=True, memory="none").recurrent
+    assert not built("ppo").recurrent
+
+
+@pytest.mark.parametrize(
+    ("algo_name", "chosen", "message"),
+    [
+        ("ppo", dict(memory="gru1"), "unknown memory 'gru1'; did you mean 'gru'"),
+        ("ppo", dict(memory_size=8), "agent.memory_size is for agents with a memory"),
+        ("ppo", dict(memory="none", memory_args=dict(a=1)), "agent.memory_args is for agents"),
+        ("ppo", dict(memory="gru", memory_size=0), "agent.memory_size=0 must be at least 1"),
+        ("ppo", dict(memory="gru", model_cls=FEED_FORWARD), "does not take memory"),
+        ("dqn", dict(memory="gru"), "cannot train an LSTM or another memory; r2d1 can"),
+        ("r2d1", dict(memory="none"), "r2d1 trains an LSTM or another memory"),
+        ("cem", dict(memory="gru"), "without memory"),
+    ],
+)
+def test_memories_that_fit_nothing_are_refused(algo_name, chosen, message):
+    with pytest.raises(ValueError, match=message):
+        built(algo_name, **chosen)

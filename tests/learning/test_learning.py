@@ -13,14 +13,16 @@ from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.seed import set_seed
 
 
-def learn(EnvCls, algo, n_steps, recurrent=False, T=20, B=16, **env_kwargs):
+def learn(EnvCls, algo, n_steps, memory=None, T=20, B=16, **env_kwargs):
     """Train, and return the mean return of the last fifth of all trajectories."""
     set_seed(3)
     torch.set_num_threads(1)
     sampler = SerialSampler(
         EnvCls=EnvCls, env_kwargs=env_kwargs, batch_T=T, batch_B=B, max_decorrelation_steps=0
     )
-    agent = agent_for(EnvCls(**env_kwargs).spaces, recurrent=recurrent)
+    model_kwargs = {} if memory is None else dict(memory=memory)
+    spaces = EnvCls(**env_kwargs).spaces
+    agent = agent_for(spaces, recurrent=memory is not None, model_kwargs=model_kwargs)
     sampler.initialize(agent, seed=3, bootstrap_value=True)
     n_itr = n_steps // (T * B)
     algo.initialize(agent, n_itr, sampler.batch_spec, mid_batch_reset=True)
@@ -54,12 +56,21 @@ def test_credits_the_first_action(algo):
     assert learn(DelayEnv, algo(), 20_000) > 0.8
 
 
+MEMORIES = ["lstm", "gru", "ln_lstm", "mingru", dict(kind="gtrxl", window=8)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", MEMORIES, ids=str)
+@pytest.mark.parametrize("algo,n_steps,T", [(ppo, 20_000, 20), (a2c, 24_000, 8)])
+def test_every_memory_remembers_the_cue(algo, n_steps, T, memory):
+    """Chance is 0.5."""
+    assert learn(MemoryEnv, algo(), n_steps, memory=memory, T=T, delay=3) > 0.9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("algo,n_steps,T", [(ppo, 20_000, 20), (a2c, 24_000, 8)])
-def test_memory_needs_recurrence(algo, n_steps, T):
-    """Chance is 0.5."""
-    assert learn(MemoryEnv, algo(), n_steps, recurrent=True, T=T, delay=3) > 0.9
-    assert learn(MemoryEnv, algo(), n_steps // 2, recurrent=False, T=T, delay=3) < 0.6
+def test_without_memory_the_cue_is_lost(algo, n_steps, T):
+    assert learn(MemoryEnv, algo(), n_steps, memory=None, T=T, delay=3) < 0.6
 
 
 @pytest.mark.slow

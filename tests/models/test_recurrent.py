@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, GaussianLstmAgent
 from rlpyt.algos.dqn.r2d1 import R2D1
@@ -15,6 +16,7 @@ from rlpyt.models import recurrent
 from rlpyt.models.blocks import make_lnlstm
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
 from rlpyt.models.dqn.vector import R2d1LstmModel
+from rlpyt.models.gtrxl import WindowState
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.pg.vector import CategoricalLstmModel, GaussianLstmModel
@@ -25,7 +27,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import leaves_of
 
-T, B, A, O, H = 5, 3, 4, 6, 7
+T, B, A, O, H = 5, 3, 4, 6, 8
 IMAGE = (2, 20, 18)
 VECTOR = dict(hidden_sizes=[8], lstm_size=H)
 PICTURE = dict(channels=[3], kernel_sizes=[4], strides=[2], paddings=[0], lstm_size=H)
@@ -44,7 +46,15 @@ def layer_norm_lstm(input_size, size):
     return make_lnlstm(input_size, size, num_layers=2)
 
 
-MEMORIES = {"lstm": ("lstm", 1), "gru": ("gru", 1), "own": (layer_norm_lstm, 2)}
+MEMORIES = {  # and the first dimension of the state
+    "lstm": ("lstm", 1),
+    "gru": ("gru", 1),
+    "ln_lstm": ("ln_lstm", 1),
+    "mingru": ("mingru", 1),
+    "gtrxl": (dict(kind="gtrxl", window=3), 6),
+    "own": (layer_norm_lstm, 2),
+}
+STATES = {"gru": torch.Tensor, "mingru": torch.Tensor, "gtrxl": WindowState}
 
 
 def inputs_of(name, *lead):
@@ -75,15 +85,17 @@ def test_acting_step_by_step_is_training_on_the_sequence(name, kind):
         *step, state = model(*(x[t] for x in inputs), state)
         for own, theirs in zip(step, whole, strict=True):
             torch.testing.assert_close(own, theirs[t], rtol=1e-4, atol=1e-5)
-    assert type(state) is type(last) is (torch.Tensor if kind == "gru" else RnnState)
+    assert type(state) is type(last) is STATES.get(kind, RnnState)
     leaves, at_once = leaves_of(state), leaves_of(last)
     torch.testing.assert_close(leaves, at_once, rtol=1e-4, atol=1e-5)
-    assert all(leaf.shape == (n_layers, B, H) for leaf in leaves)
+    assert leaves[0].shape == (n_layers, B, H)
+    assert all(leaf.shape[1] == B for leaf in leaves)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_are_called_by_the_kind_of_memory(name):
-    for memory, part in (("lstm", "lstm."), ("gru", "gru."), (layer_norm_lstm, "memory.")):
+    kinds = dict(lstm="lstm.", gru="gru.", mingru="mingru.")
+    for memory, part in (*kinds.items(), (layer_norm_lstm, "memory.")):
         names = list(MODELS[name](memory=memory).state_dict())
         assert any(f".{part}" in f".{own}" for own in names)
     default = set(MODELS[name]().state_dict())
@@ -92,8 +104,10 @@ def test_parameters_are_called_by_the_kind_of_memory(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_unknown_memories_are_refused(name):
-    with pytest.raises(ValueError, match="memory='rnn' must be one of lstm, gru, or a class"):
+    with pytest.raises(ValueError, match="memory='rnn' must be one of lstm, gru, .*, or a class"):
         MODELS[name](memory="rnn")
+    with pytest.raises(TypeError, match="memory={'kind': 'gtrxl', 'windows': 3}: .*'windows'"):
+        MODELS[name](memory=dict(kind="gtrxl", windows=3))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -113,7 +127,9 @@ def sequences():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("memory", ["gru", layer_norm_lstm])
+@pytest.mark.parametrize(
+    "memory", ["gru", "mingru", dict(kind="gtrxl", window=4), layer_norm_lstm], ids=str
+)
 @pytest.mark.parametrize(
     ("algo", "Agent", "EnvCls", "Sampler"),
     [
@@ -134,22 +150,55 @@ def test_agents_train_with_any_memory(algo, Agent, EnvCls, Sampler, memory):
     assert algo.update_counter > 0
 
 
-def share_of_last(memory):
-    """Mean return at the end of training where the first observation has to be remembered."""
-    returns = []
-    algo = PPO(learning_rate=3e-3, gae_lambda=0.9, minibatches=4, linear_lr_schedule=False)
-    sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=32, batch_B=16)
-    agent = CategoricalLstmAgent(model_kwargs=dict(memory=memory, lstm_size=32))
+@pytest.mark.parametrize("memory", ["mingru", dict(kind="gtrxl", window=4)], ids=str)
+@pytest.mark.parametrize("algo", [A2C, lambda: PPO(minibatches=2), VTrace, sequences])
+def test_resets_inside_rows_are_trained_as_separate_episodes(algo, memory, monkeypatch):
+    """With and without cutting the batch into episodes, parameters become the same."""
 
-    class Noting(MinibatchRl):
-        def store_diagnostics(self, itr, traj_infos, opt_info):
-            super().store_diagnostics(itr, traj_infos, opt_info)
-            returns.extend(info["Return"] for info in traj_infos)
+    def parameters():
+        model_kwargs = dict(memory=memory, lstm_size=8)
+        Agent = R2d1LstmAgent if algo is sequences else CategoricalLstmAgent
+        agent, trained = Agent(model_kwargs=model_kwargs), algo()
+        sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=12, batch_B=4)
+        MinibatchRl(algo=trained, agent=agent, sampler=sampler, n_steps=150, seed=1).train()
+        assert trained.update_counter > 0
+        return list(agent.parameters())
 
-    Noting(algo=algo, agent=agent, sampler=sampler, n_steps=20_480, seed=3).train()
-    return sum(returns[-200:]) / 200
+    monkeypatch.setattr(BaseAgent, "takes_starts", False)
+    cut = parameters()
+    monkeypatch.undo()
+    inside = parameters()
+    for own, theirs in zip(inside, cut, strict=True):
+        torch.testing.assert_close(own, theirs, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.slow
-def test_a_gru_remembers():
-    assert share_of_last("gru") > 0.8
+def test_an_agent_resets_inside_rows_only_if_its_model_can():
+    class Own(CategoricalLstmModel):
+        def forward(self, *inputs):
+            return super().forward(*inputs)
+
+    for memory, Model in (
+        ("mingru", CategoricalLstmModel),
+        ("gru", CategoricalLstmModel),
+        ("mingru", Own),
+    ):
+        agent = CategoricalLstmAgent(ModelCls=Model, model_kwargs=dict(memory=memory))
+        agent.initialize(MemoryEnv().spaces)
+        assert agent.takes_starts == (memory == "mingru" and Model is not Own)
+
+
+@pytest.mark.parametrize(
+    ("algo", "Agent", "length"),
+    [
+        (PPO, CategoricalLstmAgent, "batch_T = 10"),
+        (A2C, CategoricalLstmAgent, "batch_T = 10"),
+        (VTrace, CategoricalLstmAgent, "batch_T = 10"),
+        (sequences, R2d1LstmAgent, r"warmup_T \+ batch_T = 8"),
+    ],
+)
+def test_windows_longer_than_a_sequence_are_refused(algo, Agent, length):
+    agent = Agent(model_kwargs=dict(memory=dict(kind="gtrxl", window=11), lstm_size=8))
+    sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=10, batch_B=4)
+    runner = MinibatchRl(algo=algo(), agent=agent, sampler=sampler, n_steps=200)
+    with pytest.raises(ValueError, match=f"window=11 must be at most .* {length}"):
+        runner.train()

@@ -33,6 +33,13 @@ AGENTS = [ForgetfulEchoAgent, EchoAgent]
 KINDS = ["box", "dict", "image"]
 RESETS = [True, False]
 ENDS = ["alternate", "both"]
+MEMORIES = {
+    "ff": None,
+    "lstm": "lstm",
+    "gru": "gru",
+    "mingru": "mingru",
+    "gtrxl": dict(kind="gtrxl", window=3),
+}
 
 
 def collector_of(SamplerCls, mid_batch_reset):
@@ -137,32 +144,39 @@ def test_the_whole_matrix(AgentCls, kind, mid_batch_reset, method):
         assert_same(serial, collect(SamplerCls, AgentCls(), method=method, **kwargs))
 
 
-def stochastic_agent(recurrent, kind):
+def stochastic_agent(kind, memory="ff"):
     env = ShapedCountEnv(kind, length=4)
+    recurrent = memory != "ff"
+    kwargs = dict(memory=MEMORIES[memory], lstm_size=8) if recurrent else {}
     if kind == "image":
         convolutions = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
         cls = AtariLstmAgent if recurrent else AtariFfAgent
-        return cls(model_kwargs={**convolutions, **({"lstm_size": 8} if recurrent else {})})
-    return agent_for(env.spaces, recurrent=recurrent)
+        return cls(model_kwargs={**convolutions, **kwargs})
+    return agent_for(env.spaces, recurrent=recurrent, model_kwargs=kwargs)
 
 
 @pytest.mark.parametrize("mid_batch_reset", RESETS, ids=["reset", "wait"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("recurrent", [False, True], ids=["ff", "lstm"])
-def test_networks_collect_the_same_bits_in_tiles(recurrent, kind, mid_batch_reset):
+@pytest.mark.parametrize(
+    ("memory", "kind"),
+    [
+        *((memory, kind) for memory in ("ff", "lstm") for kind in KINDS),
+        *((memory, "box") for memory in ("gru", "mingru", "gtrxl")),
+    ],
+)
+def test_networks_collect_the_same_bits_in_tiles(memory, kind, mid_batch_reset):
     kwargs = dict(
         env_kwargs=dict(kind=kind), mid_batch_reset=mid_batch_reset, deterministic_acting=True
     )
-    serial = collect(SerialSampler, stochastic_agent(recurrent, kind), **kwargs)
+    serial = collect(SerialSampler, stochastic_agent(kind, memory), **kwargs)
     assert len(np.unique(serial[0][0].agent.action)) > 1
     for SamplerCls in SAMPLERS:
-        assert_same(serial, collect(SamplerCls, stochastic_agent(recurrent, kind), **kwargs))
+        assert_same(serial, collect(SamplerCls, stochastic_agent(kind, memory), **kwargs))
 
 
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
-@pytest.mark.parametrize("recurrent", [False, True], ids=["ff", "lstm"])
-def test_acting_row_by_row_is_training_over_the_batch(SamplerCls, recurrent):
-    agent = stochastic_agent(recurrent, "box")
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_acting_row_by_row_is_training_over_the_batch(SamplerCls, memory):
+    agent = stochastic_agent("box", memory)
     sampler = start(SamplerCls, agent, env_kwargs={}, max_decorrelation_steps=0)
     try:
         samples, _ = sampler.obtain_samples(0)
@@ -175,7 +189,7 @@ def test_acting_row_by_row_is_training_over_the_batch(SamplerCls, recurrent):
             ]
             began = samples.env.done[t - 1] if t else torch.ones(B, dtype=torch.bool)
             inputs[1][began], inputs[2][began] = 0, 0
-            if recurrent:
+            if agent.recurrent:
                 state = samples.agent.agent_info.prev_rnn_state[t]
                 assert not leaves_of(state)[0][began].any()
                 if t:
@@ -266,7 +280,7 @@ def test_evaluation_ends_after_its_steps_and_can_be_ended_before(SamplerCls):
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
 def test_deterministic_evaluation_takes_the_likeliest_action(SamplerCls):
     def actions(**kwargs):
-        agent = stochastic_agent(False, "box")
+        agent = stochastic_agent("box")
         sampler = start(
             SamplerCls, agent, env_kwargs=dict(length=4, fixed=True), TrajInfoCls=Surprises,
             eval_n_envs=2, eval_max_steps=1000, eval_max_trajectories=6, **kwargs,

@@ -14,6 +14,9 @@ from tests.samplers.test_matrix import SAMPLERS
 SIZES = dict(hidden_sizes=[64, 64])
 AGENTS = {
     "lstm": lambda: CategoricalLstmAgent(model_kwargs=dict(SIZES, lstm_size=32)),
+    "gtrxl": lambda: CategoricalLstmAgent(
+        model_kwargs=dict(SIZES, lstm_size=32, memory=dict(kind="gtrxl", window=5))
+    ),
     "numpy": lambda: CategoricalMlpAgent(model_kwargs=SIZES),
     "torch": lambda: CategoricalMlpAgent(model_kwargs=SIZES, fast_acting=False),
 }
@@ -45,6 +48,7 @@ def same(a, b):
 CASES = [
     *((SamplerCls, "lstm", False) for SamplerCls in (SerialSampler, *SAMPLERS)),
     *((SamplerCls, "lstm", True) for SamplerCls in (SerialSampler, CpuSampler, SAMPLERS[2])),
+    *((CpuSampler, "gtrxl", False), (SAMPLERS[2], "gtrxl", True)),
     *((CpuSampler, "numpy", False), (CpuSampler, "torch", False), (SerialSampler, "numpy", True)),
 ]
 

@@ -19,7 +19,13 @@ from rlpyt.algos.dqn.losses import (
     sequence_priority,
     value_scale,
 )
-from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done, state_after
+from rlpyt.algos.episodes import (
+    EpisodePacking,
+    check_window,
+    null_action_of,
+    null_after_done,
+    state_after,
+)
 from rlpyt.algos.replay import PRIORITY_EPS, SamplesToBuffer
 from rlpyt.algos.replay_choice import Replays
 from rlpyt.algos.returns import valid_from_done
@@ -132,13 +138,18 @@ class R2D1(DQN):
         return 1e-3
 
     def check_parts(self, agent: BaseAgent) -> None:
-        """Raise ValueError if the agent is not recurrent or lacks required outputs."""
+        """Check that the agent is recurrent, has the required outputs, and a window that fits.
+
+        Raises:
+            ValueError: it does not.
+        """
         self.check_agent(agent)
         if not agent.recurrent:
             raise ValueError(
                 f"agent must be recurrent for {type(self).__name__}, got {type(agent).__name__}. "
                 f"Use {self.ready_agents}, or DQN."
             )
+        check_window(agent, self.warmup_T + self.batch_T, "warmup_T + batch_T")
 
     # Storing.
 
@@ -263,7 +274,7 @@ class R2D1(DQN):
         online_state, target_state = self.warm_up(samples, inputs[:wT])
         valid, ends = self.valid_and_ends(samples)
         tails, at = tails_after_burn_in(samples, wT)
-        packing = EpisodePacking(ends, at)
+        packing = EpisodePacking(ends, at, self.agent.takes_starts)
         packed = packing.pack(inputs[wT:], tails)
         q_packed, _ = self.forward(self.agent, *packed, packing.pack_state(online_state))
         q = packing.unpack(q_packed)[:bT]
@@ -318,7 +329,10 @@ class R2D1(DQN):
         done = samples.all_done[: self.warmup_T]
 
         def burn_in(network: Any) -> Any:
-            return state_after(lambda x, h: self.forward(network, *x, h)[1], inputs, done, state)
+            def run(x: Any, h: Any) -> Any:
+                return self.forward(network, *x, h)[1]
+
+            return state_after(run, inputs, done, state, self.agent.takes_starts)
 
         return burn_in(self.agent), burn_in(self.agent.target)
 

@@ -8,7 +8,12 @@ import torch
 
 from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.episodes import EpisodePacking, null_action_of, null_after_done
+from rlpyt.algos.episodes import (
+    EpisodePacking,
+    check_window,
+    null_action_of,
+    null_after_done,
+)
 from rlpyt.algos.pg.losses import explained_variance, normalize
 from rlpyt.algos.returns import (
     discount_return,
@@ -79,6 +84,7 @@ class PolicyGradientAlgo(RlAlgorithm):
 
         Raises:
             TypeError: the agent has no method ``value``.
+            ValueError: the agent's window of attention is longer than a batch.
         """
         if not callable(getattr(agent, "value", None)):
             raise TypeError(
@@ -87,6 +93,7 @@ class PolicyGradientAlgo(RlAlgorithm):
                 "CategoricalMlpAgent (rlpyt.agents.pg.vector.agent_for chooses one), or another "
                 "algorithm."
             )
+        check_window(agent, batch_spec.T, "batch_T")
         self.agent = agent
         self.n_itr = n_itr
         self.batch_spec = batch_spec
@@ -174,6 +181,8 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Cut a recurrent agent's batch into episodes; see ``algos.episodes``."""
         if not self.mid_batch_reset or not batch.done[:-1].any():
             return batch, init_rnn_state
-        packing = EpisodePacking(batch.done)
+        packing = EpisodePacking(batch.done, takes_starts=self.agent.takes_starts)
+        if packing.trivial:
+            return batch, packing.pack_state(init_rnn_state)
         packed = packing.pack(batch)._replace(valid=packing.valid.float())
         return packed, packing.pack_state(init_rnn_state)

@@ -137,7 +137,8 @@ class VTrace(PolicyGradientAlgo):
             return dist_info, value
         done = samples.env.done
         # Without resets in the batch, nothing valid follows a done.
-        packing = EpisodePacking(done if self.mid_batch_reset else torch.zeros_like(done))
+        done = done if self.mid_batch_reset else torch.zeros_like(done)
+        packing = EpisodePacking(done, takes_starts=self.agent.takes_starts)
         state = packing.pack_state(self.initial_rnn_state(samples))
         dist_info, value, _ = self.agent(*packing.pack(inputs), state)
         return buffer_func((dist_info, value), packing.unpack)  # type: ignore[no-any-return]

@@ -23,7 +23,7 @@ class AtariR2d1Model(ImageModel):
         lstm_size: H, size of the recurrent layer.
         head_size: size of the hidden layer after the LSTM.
         dueling: separate branches for value and advantage.
-        memory: see `add_memory`: "lstm", "gru" or a class.
+        memory: "lstm", "gru" etc., see `add_memory`.
         *args, **convolutions: see `ImageModel`, from ``use_maxpool``; three layers by default.
     """
 
@@ -48,7 +48,7 @@ class AtariR2d1Model(ImageModel):
 
     @property
     def recurrent_layer(self) -> Any:
-        """Return the LSTM or GRU."""
+        """Return the memory."""
         return getattr(self, self._memory)
 
     def heads(self, features: Tensor) -> Tensor:

@@ -149,7 +149,7 @@ class R2d1LstmModel(LstmVectorModel):
         head_size: hidden layer(s) of the head; ``None``: none.
         nonlinearity: class of the nonlinearity of MLP and head.
         dueling: separate branches for value and advantage.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" or a class), and
+        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 

@@ -18,7 +18,7 @@ class AtariLstmModel(AtariFfModel):
         output_size: A, number of actions.
         fc_sizes: hidden layer(s) after the convolutions.
         lstm_size: H, size of the recurrent layer.
-        memory: see `add_memory`: "lstm", "gru" or a class.
+        memory: "lstm", "gru" etc., see `add_memory`.
         **convolutions: arguments of `ImageModel`; two layers by default.
     """
 
@@ -40,5 +40,5 @@ class AtariLstmModel(AtariFfModel):
 
     @property
     def recurrent_layer(self) -> Any:
-        """Return the LSTM or GRU."""
+        """Return the memory."""
         return getattr(self, self._memory)

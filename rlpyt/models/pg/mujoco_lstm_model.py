@@ -25,7 +25,7 @@ class MujocoLstmModel(VectorModel):
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
         normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: see `VectorModel`.
-        memory: see `add_memory`: "lstm", "gru" or a class.
+        memory: "lstm", "gru" etc., see `add_memory`.
     """
 
     _memory = "lstm"  # name of the recurrent layer
@@ -53,7 +53,7 @@ class MujocoLstmModel(VectorModel):
 
     @property
     def recurrent_layer(self) -> Any:
-        """Return the LSTM or GRU."""
+        """Return the memory."""
         return getattr(self, self._memory)
 
     def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:

@@ -151,7 +151,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" or a class), and
+        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
@@ -213,7 +213,7 @@ class GaussianLstmModel(LstmVectorModel):
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
         init_log_std: initial log standard deviation of every component.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" or a class), and
+        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
