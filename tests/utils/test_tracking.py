@@ -13,81 +13,15 @@ from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.logging.tracker_process import Delivery
 from rlpyt.utils.logging.tracking import TrackerSink, check_installed, logger_names
 from rlpyt.utils.names import UnknownName
-
-# Stands for the package "mlflow": a server in a directory, which does not answer while there is
-# a file "down", and hangs while there is a file "hangs".
-PACKAGE = """
-import json, os, time, types
-from pathlib import Path
-
-SERVER = Path(os.environ["MLFLOW_TRACKING_URI"])
-
-class Metric(types.SimpleNamespace):
-    def __init__(self, key, value, timestamp, step):
-        super().__init__(key=key, value=value, step=step)
-
-def Param(key, value):
-    return key, value
-
-def record(*event):
-    while (SERVER / "hangs").exists():
-        time.sleep(0.01)
-    if (SERVER / "down").exists():
-        raise ConnectionError("no route to host")
-    with open(SERVER / "events", "a") as file:
-        file.write(json.dumps(event) + "\\n")
-
-class MlflowClient:
-    def get_experiment_by_name(self, name):
-        record("experiment", name)
-    def create_experiment(self, name):
-        return "0"
-    def create_run(self, experiment_id, run_name, tags):
-        record("create", run_name, tags)
-        return types.SimpleNamespace(info=types.SimpleNamespace(run_id="id"))
-    def update_run(self, run_id, status):
-        record("resume", run_id, status)
-    def log_batch(self, run_id, metrics=(), params=()):
-        if params:
-            record("params", dict(params))
-        if metrics:
-            record("row", metrics[0].step, {m.key: m.value for m in metrics})
-    def log_artifact(self, run_id, path):
-        record("file", os.path.basename(path))
-    def set_terminated(self, run_id, status):
-        record("end", status)
-"""
+from tests.cli.test_commands import rlpyt_command
+from tests.fake_mlflow import events, mlflow_server, rows  # noqa: F401 - a fixture
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
-    """Install a package that stands for mlflow; return the directory of its server."""
-    for name in ("__init__", "entities", "tracking"):
-        file = tmp_path / "packages" / "mlflow" / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(PACKAGE)
-    (tmp_path / "server").mkdir()
-    monkeypatch.syspath_prepend(tmp_path / "packages")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "server"))
-    logger.set_console(False)
-    yield tmp_path / "server"
-    logger.set_console(True)
-
-
-def events(server):
-    path = server / "events"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def rows(server):
-    return [
-        (step, row["x"])
-        for kind, *rest in events(server)
-        if kind == "row"
-        for step, row in [rest]
-        if "x" in row
-    ]
+def server(mlflow_server):  # noqa: F811 - the fixture
+    with logger.session():
+        logger.set_console(False)
+        yield mlflow_server
 
 
 def wait_for(condition):
@@ -158,8 +92,6 @@ def test_a_tracker_without_network_is_reported_once_and_receives_its_rows_later(
 
 
 def test_what_was_not_sent_is_named_and_sent_by_upload(server, tmp_path, capsys):
-    from tests.cli.test_commands import rlpyt_command
-
     (server / "down").touch()
     run_dir = tmp_path / "run"
     with pytest.warns(RuntimeWarning) as caught, run_context(run_dir, 0, "n", loggers=["mlflow"]):
