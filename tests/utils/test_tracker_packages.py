@@ -152,14 +152,15 @@ def test_wandb_has_rows_settings_and_files_in_its_newest_offline_run(tmp_path):
     for record in records(paths[1]):
         kind = record.WhichOneof("record_type")
         if kind == "history":
-            items = {i.key or "/".join(i.nested_key): i.value_json for i in record.history.item}
+            items = {i.nested_key[0]: i.value_json for i in record.history.item}
             rows.setdefault(record.history.step.num, {}).update(items)
         elif kind == "run":
             config |= {i.key: i.value_json for i in record.run.config.update}
-            name = record.run.display_name
+            name, resume = record.run.display_name, record.run.resume
         elif kind == "files":
             files |= {file.path for file in record.files.files}
     assert [*rows] == [10, 20, 30] and name == f"{tmp_path.name}/run_3"
+    assert not resume  # uploaded, it replaces an earlier upload
     assert all(float(row["ReturnAverage"]) == 1.5 for row in rows.values())
     assert json.loads(config["algo"]) == {"lr": 0.1}
     assert {"learning_curve", "video"} < rows[30].keys()

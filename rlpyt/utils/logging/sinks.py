@@ -311,7 +311,10 @@ class WandbSink:
         if "WANDB_MODE" not in os.environ and not has_wandb_key():
             init_kwargs.setdefault("mode", "offline")
         if run_id is not None:
-            init_kwargs.update(id=run_id, resume="allow")
+            init_kwargs["id"] = run_id
+            mode = init_kwargs.get("mode") or os.environ.get("WANDB_MODE")
+            if mode != "offline":  # otherwise the upload replaces that of the earlier process
+                init_kwargs["resume"] = "allow"
         project = project or os.environ.get("WANDB_PROJECT", PROJECT)
         self.run = wandb.init(project=project, name=name, config=config, group=group, **init_kwargs)
         self.run_id = str(self.run.id)
@@ -327,10 +330,11 @@ class WandbSink:
 
     def attach(self, path: Path, step: int) -> None:
         """Log an image or video with the last row; write numbers of a JSON file to the summary."""
+        step = max(step, self.run.starting_step)  # nothing can be added to an earlier one
         if path.suffix in IMAGES:
-            self.run.log({path.stem: self._wandb.Image(str(path))})
+            self.run.log({path.stem: self._wandb.Image(str(path))}, step=step)
         elif path.suffix == ".mp4":
-            self.run.log({path.stem: self._wandb.Video(str(path), format="mp4")})
+            self.run.log({path.stem: self._wandb.Video(str(path), format="mp4")}, step=step)
         else:
             self.run.summary.update(numbers_in_file(path))
             self.run.save(glob.escape(str(path)), base_path=str(path.parent), policy="now")
