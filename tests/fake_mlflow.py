@@ -40,8 +40,8 @@ class MlflowClient:
     def log_batch(self, run_id, metrics=(), params=()):
         if params:
             record("params", dict(params))
-        if metrics:
-            record("row", metrics[0].step, {m.key: m.value for m in metrics})
+        for step in sorted({m.step for m in metrics}):
+            record("row", step, {m.key: m.value for m in metrics if m.step == step})
     def log_artifact(self, run_id, path):
         record("file", os.path.basename(path))
     def set_terminated(self, run_id, status):

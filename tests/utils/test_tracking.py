@@ -8,9 +8,9 @@ import warnings
 
 import pytest
 
-from rlpyt.utils.logging import logger, tracking
+from rlpyt.utils.logging import logger, tracker_process, tracking
 from rlpyt.utils.logging.context import run_context
-from rlpyt.utils.logging.tracker_process import Delivery
+from rlpyt.utils.logging.tracker_process import Delivery, prepare
 from rlpyt.utils.logging.tracking import TrackerSink, check_installed, logger_names
 from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
@@ -198,8 +198,8 @@ class Remote:
         if offline:
             kept.clear()
 
-    def write(self, row, step):
-        self.rows.append((step, row["x"]))
+    def write_rows(self, rows):
+        self.rows += [(step, row["x"]) for step, row in rows]
 
     def attach(self, path, step):
         self.rows.append((step, path.name))
@@ -248,21 +248,60 @@ def test_another_server_receives_the_whole_run(run_dir):
     assert first == second != []
 
 
-def test_a_row_that_could_not_be_written_is_not_lost(run_dir):
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://user:pass/word@host:5000/api", "https://host:5000/api"),
+        ("https://host/?write_token=secret", "https://host/"),
+        ("sqlite:////home/me@work/mlflow.db", "sqlite:////home/me@work/mlflow.db"),
+    ],
+)
+def test_the_memory_holds_no_passwords(given, kept, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.environ", {"MLFLOW_TRACKING_URI": given})
+    assert prepare(tmp_path, "mlflow") == kept
+
+
+def test_local_runs_stay_in_their_database(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.chdir(tmp_path)
+    server = prepare(tmp_path, "mlflow")
+    assert server == f"sqlite:///{tmp_path}/mlflow.db"
+    Delivery(tmp_path, "mlflow", server, Remote).remember()
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.chdir("/")
+    assert prepare(tmp_path, "mlflow") == server
+
+
+def test_a_row_that_could_not_be_written_is_not_lost(run_dir, monkeypatch):
     kept, errors = [], [ConnectionError()]
 
     class Flaky(Remote):
-        def write(self, row, step):
-            if step == 20 and errors:
+        def write_rows(self, rows):
+            if errors and rows[0][0] == 20:
                 raise errors.pop()
-            super().write(row, step)
+            super().write_rows(rows)
 
+    monkeypatch.setattr(tracker_process, "MLFLOW_METRICS", 3)  # of one row
     delivery = Delivery(run_dir, "wandb", "", lambda run_id: Flaky(kept, run_id))
     with pytest.raises(ConnectionError):
         delivery.send()
     assert kept == [(10, 1)] and delivery.unsent() == "1 row"
     delivery.send()
     assert kept == [(10, 1), (20, 2)] and delivery.unsent() == ""
+
+
+@pytest.mark.parametrize(("most", "counts"), [(1, [1, 1, 1]), (4, [2, 1]), (5, [2, 1]), (9, [3])])
+def test_rows_are_sent_together_up_to_the_size_of_a_request(tmp_path, monkeypatch, most, counts):
+    (tmp_path / "progress.csv").write_text("CumSteps,x\n10,1\n20,2\n30,3\n")
+    found = []
+
+    class Counting(Remote):
+        def write_rows(self, rows):
+            found.append(len(rows))
+
+    monkeypatch.setattr(tracker_process, "MLFLOW_METRICS", most)
+    Delivery(tmp_path, "wandb", "", lambda run_id: Counting([], run_id)).send()
+    assert found == counts
 
 
 def test_a_run_that_a_tracker_did_not_close_is_closed_by_the_next_process(run_dir):

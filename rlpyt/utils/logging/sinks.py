@@ -31,6 +31,7 @@ Row = dict[str, Any]
 
 PROJECT = "rlpyt"  # of runs in experiment trackers, if their environment variable names no other
 IMAGES = (".png", ".jpg", ".gif")
+MLFLOW_METRICS = 1000  # most metrics of a request
 
 
 class Sink(Protocol):
@@ -328,6 +329,11 @@ class WandbSink:
         """Log the row at this step."""
         self.run.log(dict(row), step=step)
 
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log rows."""
+        for step, row in rows:
+            self.write(row, step)
+
     def attach(self, path: Path, step: int) -> None:
         """Log an image or video with the last row; write numbers of a JSON file to the summary."""
         step = max(step, self.run.starting_step)  # nothing can be added to an earlier one
@@ -405,14 +411,21 @@ class MlflowSink:
 
     def write(self, row: Row, step: int) -> None:
         """Log every number as a metric of this step."""
+        self.write_rows([(step, row)])
+
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log rows by as few requests as possible; each costs a transaction."""
         while self._params:
             self._client.log_batch(self.run_id, params=self._params[:100])
             del self._params[:100]
         now_ms = int(time.time() * 1000)
-        numbers = numbers_of(row).items()
-        metrics = [self._metric(_mlflow_name(key), value, now_ms, step) for key, value in numbers]
-        for start in range(0, len(metrics), 1000):
-            self._client.log_batch(self.run_id, metrics[start : start + 1000])
+        metrics = [
+            self._metric(_mlflow_name(key), value, now_ms, step)
+            for step, row in rows
+            for key, value in numbers_of(row).items()
+        ]
+        for start in range(0, len(metrics), MLFLOW_METRICS):
+            self._client.log_batch(self.run_id, metrics[start : start + MLFLOW_METRICS])
 
     def attach(self, path: Path, step: int) -> None:
         """Store the file as an artifact, and the numbers of a JSON file as metrics."""
@@ -442,7 +455,6 @@ class TrackioSink:
 
     Raises:
         ImportError: trackio is not installed.
-        ValueError: the run to continue does not exist.
     """
 
     note = ""
@@ -465,7 +477,7 @@ class TrackioSink:
             name=run_id or f"{name or 'run'}-{secrets.token_hex(3)}",
             group=group,
             config=config,
-            resume="never" if run_id is None else "must",
+            resume="never" if run_id is None else "allow",
             embed=False,
         )
         self.run_id = str(self._run.name)
@@ -474,6 +486,11 @@ class TrackioSink:
     def write(self, row: Row, step: int) -> None:
         """Log the numbers of the row at this step."""
         self._run.log(numbers_of(row), step=step)
+
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log rows."""
+        for step, row in rows:
+            self.write(row, step)
 
     def attach(self, path: Path, step: int) -> None:
         """Log an image, a video, or the numbers of a JSON file."""
@@ -485,8 +502,18 @@ class TrackioSink:
             self._run.log(numbers_in_file(path), step=step)
 
     def close(self, failed: bool = False) -> None:
-        """Finish the run."""
-        self._run.finish()
+        """Finish the run.
+
+        Raises:
+            ConnectionError: a server has not received everything; trackio sends it when the run is
+                opened again.
+        """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._run.finish()
+        unsent = [str(w.message) for w in caught if w.category is UserWarning]
+        if unsent:
+            raise ConnectionError(unsent[-1])
 
 
 class CallbackSink:

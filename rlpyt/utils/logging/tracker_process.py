@@ -9,8 +9,10 @@ is "unsent" at the end. Output of the tracker's package goes to debug.log (stand
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import re
 import select
 import sys
 import threading
@@ -23,12 +25,12 @@ from typing import Any, TextIO
 
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.progress_csv import NewRows
-from rlpyt.utils.logging.sinks import MlflowSink, TrackioSink, WandbSink
+from rlpyt.utils.logging.sinks import MLFLOW_METRICS, MlflowSink, TrackioSink, WandbSink
 from rlpyt.utils.logging.tracking import FLUSH_S
 from rlpyt.utils.text import counted
 
 NICENESS = 10  # training has priority
-INTERVAL_S = 2.0  # between two deliveries: several rows at once cost less
+INTERVAL_S = 5.0  # between two deliveries: several rows at once cost less
 LONGEST_DELAY_S = 60.0  # between two attempts while the tracker does not answer
 SINKS: dict[str, Callable[..., Any]] = {
     "wandb": WandbSink,
@@ -71,6 +73,7 @@ class Delivery:
         known = memory_of(run_dir, tracker)
         if known and known["server"] != server:
             known = {"files": dict.fromkeys(known["files"], 0.0), "failed": known["failed"]}
+        self._run_dir = run_dir
         self._path, self._server = _memory_path(run_dir, tracker), server
         self._run_id: str | None = known.get("run_id")
         self._steps: int = known.get("steps", -1)  # of the last row sent
@@ -83,7 +86,9 @@ class Delivery:
         self.sink: Any = None
 
     def attach(self, path: str) -> None:
-        """Add a file to what must be sent."""
+        """Add a file to what must be sent; it is remembered relative to the run directory."""
+        if Path(path).is_relative_to(self._run_dir):
+            path = str(Path(path).relative_to(self._run_dir))
         self._files.setdefault(path, 0.0)
 
     def send(self) -> None:
@@ -95,12 +100,12 @@ class Delivery:
             self._open()
         try:
             while self._rows:
-                steps, row = self._rows[0]
-                self.sink.write(row, steps)
-                self._rows.popleft()
-                self._steps = steps
+                several = self._first_rows()
+                self.sink.write_rows(several)
+                for _ in several:
+                    self._steps, _ = self._rows.popleft()
             for path, changed in self._new_files().items():
-                self.sink.attach(Path(path), max(self._steps, 0))
+                self.sink.attach(self._run_dir / path, max(self._steps, 0))
                 self._files[path] = changed
         finally:
             self.remember()
@@ -146,9 +151,16 @@ class Delivery:
         newest = self._rows[-1][0] if self._rows else self._steps
         self._rows.extend(item for item in self._new_rows.read() if item[0] > newest)
 
+    def _first_rows(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return the first rows to send, at most the values of one request to MLflow."""
+        sizes = itertools.accumulate(len(row) for _, row in self._rows)
+        n = max(sum(1 for _ in itertools.takewhile(MLFLOW_METRICS.__ge__, sizes)), 1)
+        return list(itertools.islice(self._rows, n))
+
     def _new_files(self) -> dict[str, float]:
         """Return the files that have changed since they were sent, with the times of the change."""
-        times = {path: os.path.getmtime(path) for path in self._files if os.path.exists(path)}
+        files = {path: self._run_dir / path for path in self._files}
+        times = {path: file.stat().st_mtime for path, file in files.items() if file.exists()}
         return {path: changed for path, changed in times.items() if changed != self._files[path]}
 
 
@@ -173,7 +185,8 @@ def prepare(run_dir: Path, tracker: str) -> str:
     servers = [os.environ[name] for name in SERVERS[tracker] if os.environ.get(name)]
     if tracker == "trackio" and not servers:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # it would ask for the user's name
-    return next(iter(servers), "")
+    # The memory is no place for passwords.
+    return re.sub(r"(?<=://)[^/?][^?]*@", "", next(iter(servers), "")).partition("?")[0]
 
 
 def sink_opener(run_dir: Path, tracker: str) -> Callable[[str | None], Any]:
@@ -258,6 +271,7 @@ def main(tracker: str, run_dir: Path) -> int:
     reports = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the packages print
     server = prepare(run_dir, tracker)
+    run_dir = run_dir.absolute()
     delivery = Delivery(run_dir, tracker, server, sink_opener(run_dir, tracker))
     return serve(delivery, tracker, reports)
 
