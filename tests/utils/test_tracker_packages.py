@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from rlpyt.utils.logging import logger
+from rlpyt.utils.logging import logger, tracking
 from rlpyt.utils.logging.context import run_context
 
 ROW = {"ReturnAverage": 1.5, "CumTime (s)": 2.0}
@@ -23,6 +23,7 @@ def local(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tracking, "FLUSH_S", 100.0)  # the machine may be busy
     with logger.session():
         logger.set_console(False)
         yield

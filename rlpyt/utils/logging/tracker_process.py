@@ -29,7 +29,7 @@ from rlpyt.utils.logging.sinks import MLFLOW_METRICS, MlflowSink, TrackioSink, W
 from rlpyt.utils.logging.tracking import FLUSH_S
 from rlpyt.utils.text import counted
 
-NICENESS = 10  # training has priority
+NICENESS = 5  # training has priority
 INTERVAL_S = 5.0  # between two deliveries: several rows at once cost less
 LONGEST_DELAY_S = 60.0  # between two attempts while the tracker does not answer
 SINKS: dict[str, Callable[..., Any]] = {
