@@ -317,7 +317,9 @@ class WandbSink:
             if mode != "offline":  # otherwise the upload replaces that of the earlier process
                 init_kwargs["resume"] = "allow"
         project = project or os.environ.get("WANDB_PROJECT", PROJECT)
-        self.run = wandb.init(project=project, name=name, config=config, group=group, **init_kwargs)
+        self.run: Any = wandb.init(
+            project=project, name=name, config=config, group=group, **init_kwargs
+        )
         self.run_id = str(self.run.id)
         self.last_step: int | None = -1 if self.run.offline else self.run.starting_step - 1
         if self.run.offline:
@@ -472,7 +474,7 @@ class TrackioSink:
         except ImportError as error:
             raise ImportError("TrackioSink needs trackio: pip install 'rlpyt[trackio]'.") from error
         self._trackio = trackio
-        self._run = trackio.init(
+        self._run: Any = trackio.init(
             project=project or os.environ.get("TRACKIO_PROJECT", PROJECT),
             name=run_id or f"{name or 'run'}-{secrets.token_hex(3)}",
             group=group,
