@@ -81,6 +81,7 @@ def test_mlflow_has_rows_settings_and_files_in_one_run(tmp_path):
         )))
         """
     )
+    assert [path.name for path in tmp_path.glob("*mlflow*")] == ["mlflow.db"]
     steps = [[10, 10], [20, 20], [30, 30]]
     assert found["metrics"] == {
         "Diagnostics/CumSteps": steps,

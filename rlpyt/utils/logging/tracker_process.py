@@ -189,6 +189,26 @@ def prepare(run_dir: Path, tracker: str) -> str:
     return re.sub(r"(?<=://)[^/?][^?]*@", "", next(iter(servers), "")).partition("?")[0]
 
 
+def create_database(uri: str) -> None:
+    """Create a local database of MLflow that does not exist, and only as a whole.
+
+    One whose creation was interrupted could not be used by any run, and several runs may start at
+    the same time.
+    """
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or path.exists():
+        return
+    from mlflow.tracking import MlflowClient
+
+    part = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        MlflowClient(f"sqlite:///{part}").search_experiments(max_results=1)
+        with contextlib.suppress(FileExistsError):  # another run was faster
+            os.link(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def sink_opener(run_dir: Path, tracker: str) -> Callable[[str | None], Any]:
     """Return a function that opens the tracker's sink, for ``Delivery``."""
 
@@ -198,6 +218,8 @@ def sink_opener(run_dir: Path, tracker: str) -> Callable[[str | None], Any]:
         if name.startswith("run_"):  # of a script or sweep: the directory above has the name
             name = f"{run_dir.parent.name}/{name}"
         more = {"dir": str(run_dir)} if tracker == "wandb" else {}
+        if tracker == "mlflow":
+            create_database(os.environ["MLFLOW_TRACKING_URI"])
         group = str(config.get("name", "")) or None
         return SINKS[tracker](name=name, config=config, run_id=run_id, group=group, **more)
 
