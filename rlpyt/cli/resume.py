@@ -62,8 +62,7 @@ def main(args: Sequence[str]) -> int:
         # A launcher may restart a run that only lacks its final evaluation.
         checks = [] if asked_to_resume(command.run) else [RequireRemainingSteps()]
         hooks = [*checks, ProgressHook(announcement=announcement)]
-        train(options, command.run, hooks=hooks, resume=True)
-    finish(options, command.run)
+        train(options, command.run, hooks=hooks, resume=True, finish=finish)
     return 0
 
 

@@ -66,8 +66,8 @@ def main(args: Sequence[str]) -> int:
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}"
     )
     with showing_how_to_resume(run_dir), _naming_flags(options):
-        train(options, run_dir, hooks=[ProgressHook(announcement=announcement)])
-    finish(options, run_dir)
+        hooks = [ProgressHook(announcement=announcement)]
+        train(options, run_dir, hooks=hooks, finish=finish)
     return 0
 
 

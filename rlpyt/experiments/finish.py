@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
 
@@ -14,21 +14,27 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load
 from rlpyt.experiments.video import record_video
 from rlpyt.utils.files import write_text
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
-    """Evaluate the agent, plot its curve, record a video, and print the files and next steps."""
+    """Evaluate the agent, plot its curve, record a video, and print the files and next steps.
+
+    The files are also passed to the logger.
+    """
     trained = load(run_dir)
     if options.eval_episodes:
         result = trained.evaluate(options.eval_episodes)
         say(f"Evaluation: {result}")
         text = json.dumps(result.as_dict(), indent=2) + "\n"
         write_text(run_dir / rundir.EVALUATION, text)
-    optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE)
-    if options.video:
-        optional("video", record_video, trained, run_dir / rundir.VIDEO)
+        logger.attach(run_dir / rundir.EVALUATION)
+    if optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE):
+        logger.attach(run_dir / rundir.CURVE)
+    if options.video and optional("video", record_video, trained, run_dir / rundir.VIDEO):
+        logger.attach(run_dir / rundir.VIDEO)
     say(_summary(options, run_dir))
 
 
@@ -67,13 +73,15 @@ def program() -> str:
     return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
 
 
-def optional(name: str, make: object, *args: object) -> None:
-    """Make a plot or video; warn if it fails, since training has succeeded."""
+def optional(name: str, make: Callable[..., object], *args: object) -> bool:
+    """Make a plot or video; warn and return False if it fails, since training has succeeded."""
     try:
-        make(*args)  # type: ignore[operator]
+        make(*args)
     except Exception as error:
         reason = str(error) or type(error).__name__
         say(f"rlpyt: warning: no {name}: {reason}", sys.stderr)
+        return False
+    return True
 
 
 def _another(algo_name: str) -> str:

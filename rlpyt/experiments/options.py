@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rlpyt.utils.checks import true_or_false, whole_number
 from rlpyt.utils.files import write_text
+from rlpyt.utils.logging.tracking import logger_names
 from rlpyt.utils.names import UnknownName, suggestion
 from rlpyt.version import VERSION
 
@@ -90,11 +91,21 @@ class Settings:
     checkpoint_interval_steps: int | None = None
     eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end
     eval_episodes: int = 20  # episodes per evaluation; 0: no evaluation
-    tensorboard: bool = False  # also write TensorBoard event files into the run directory
+    # outputs besides progress.csv (csv): tensorboard, wandb, mlflow, trackio; several with commas
+    logger: tuple[str, ...] = ("csv",)
+    tensorboard: bool = False  # the same as --logger tensorboard
     video: bool = True  # record a video of the trained agent after training
     env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the environment
     sampler: SamplerOptions = SamplerOptions()
     agent: AgentOptions = AgentOptions()
+
+    def __post_init__(self) -> None:
+        """Check the names of loggers.
+
+        Raises:
+            UnknownName: a logger is unknown.
+        """
+        object.__setattr__(self, "logger", logger_names(self.logger))
 
     @property
     def checkpoint_steps(self) -> int:
@@ -206,6 +217,8 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
         return _updated(old, new, f"{name}.")
     if isinstance(new, list):
         new = tuple(new)  # JSON has no tuples
+    if isinstance(new, str) and kind == tuple[str, ...]:
+        new = tuple(new.split(","))
     new = _checked(name, new, kind)
     return {**old, **new} if isinstance(old, dict) else new
 
@@ -231,7 +244,8 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         if value not in args:
             raise UnknownName(name, str(value), args)
     elif not isinstance(value, origin or kind):
-        names = {tuple: "list of numbers", dict: "dictionary"}
+        items = "names" if kind == tuple[str, ...] else "numbers"
+        names = {tuple: f"list of {items}", dict: "dictionary"}
         expected = names.get(origin or kind, (origin or kind).__name__)
         raise TypeError(f"{name}={value!r:.80} must be a {expected}.")
     return value

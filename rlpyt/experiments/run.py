@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,11 @@ EVAL_SEED = 1_000_000  # far from training seeds, so that evaluation episodes di
 
 
 def train(
-    options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
+    options: RunOptions,
+    run_dir: Path,
+    hooks: Sequence[Any] = (),
+    resume: bool = False,
+    finish: Callable[[RunOptions, Path], None] | None = None,
 ) -> None:
     """Build a run from its options and train it in ``run_dir``.
 
@@ -45,6 +49,7 @@ def train(
             Must not contain a run, except to ``resume`` it.
         hooks: hooks of the runner.
         resume: resume from the latest checkpoint in ``run_dir``.
+        finish: called with options and ``run_dir`` after training, while loggers take files.
 
     Raises:
         RunDirectoryError: the directory cannot be used; the message says why.
@@ -72,6 +77,7 @@ def train(
         snapshot_mode="last",
         use_summary_writer=options.tensorboard,
         resume=resume,
+        loggers=options.logger,
     )
     try:
         with logger.session():
@@ -81,6 +87,8 @@ def train(
                 if not resume:
                     options.write(run_dir)
                 runner.train()
+                if finish is not None:
+                    finish(options, run_dir)
     finally:
         if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # failed to start
             shutil.rmtree(run_dir, ignore_errors=True)

@@ -223,6 +223,7 @@ class MinibatchRlBase(BaseRunner):
         logging = {
             "snapshot_mode": logger.get_snapshot_mode(),
             "use_summary_writer": logger.get_tf_summary_writer() is not None,
+            "loggers": logger.get_trackers(),
         }
         parts = {"format": 1, "logging": logging, "runner": describe(self)}
         write_text(run_dir / PARTS_FILE, json.dumps(parts, indent=2) + "\n")

@@ -46,8 +46,7 @@ def main(config: Path, run_dir: Path, steps: int) -> None:
     options = read_options(config)
     resume = rundir.has_checkpoint(run_dir)
     with showing_how_to_resume(run_dir):
-        train(options, run_dir, hooks=[EndsAt(steps), ProgressHook()], resume=resume)
-    finish(options, run_dir)
+        train(options, run_dir, [EndsAt(steps), ProgressHook()], resume, finish)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from rlpyt.vis.progress import PathLike, find_runs
 # Written by the command line, by loggers, and by sweeps.
 CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir"}
-NOT_OF_CURVES = {"video", "plot", "tensorboard", "checkpoint_interval_steps"}  # without effect
+# Without effect on curves.
+NOT_OF_CURVES = {"video", "plot", "tensorboard", "logger", "checkpoint_interval_steps"}
 ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
 STEPS_KEYS = ("steps", "runner.n_steps")  # the latter is logged by train scripts
 BATCH_KEYS = ("sampler.batch_T", "sampler.batch_B", "ranks")

@@ -418,6 +418,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_names_the_remedy(trained, 
         ["--sampler.kind", "alternating", "--sampler.batch-B", "7"],
         ["--sampler.n-workers", "0"],
         ["--sampler.kind", "serial", "--device", "cuda:99"],
+        ["--logger", "wandbb"],
     ],
 )
 def test_refused_requests_leave_no_directory(flags, tmp_path, monkeypatch):

@@ -34,9 +34,18 @@ def test_checkpoints_are_a_tenth_of_the_run_apart(options, steps, given, interva
     assert changed.checkpoint_steps == interval
 
 
+@pytest.mark.parametrize("given", ["wandb,mlflow", ["wandb", "mlflow"], ("wandb,mlflow",)])
+def test_loggers_are_a_list_or_separated_by_commas(options, given, tmp_path):
+    changed = options.updated({"logger": given})
+    assert changed.logger == ("wandb", "mlflow")
+    changed.write(tmp_path)
+    assert read_options(tmp_path) == changed
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"logger": "csv,mlfow"}, ["'mlfow'", "did you mean 'mlflow'?"]),
         ({"stpes": 1}, ["'stpes'", "did you mean 'steps'?"]),
         ({"sampler": {"batchT": 1}}, ["'sampler.batchT'", "did you mean 'sampler.batch_T'?"]),
         ({"zzzzzz": 1}, ["'zzzzzz'.", "Known:"]),

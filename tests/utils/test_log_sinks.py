@@ -11,7 +11,13 @@ import pytest
 
 from rlpyt.utils.logging.console import prefix_log, tee_log
 from rlpyt.utils.logging.logger import Logger
-from rlpyt.utils.logging.sinks import CallbackSink, CsvSink, WandbSink
+from rlpyt.utils.logging.sinks import (
+    CallbackSink,
+    CsvSink,
+    MlflowSink,
+    TrackioSink,
+    WandbSink,
+)
 
 
 @pytest.fixture
@@ -171,18 +177,29 @@ def test_a_terminal_without_unicode_gets_escapes(log):
     assert done.stdout == b"gr\\xfcn\n" and done.stderr == b""
 
 
-def test_wandb_takes_its_key_from_the_environment_only(log, monkeypatch):
+@pytest.fixture
+def wandb(monkeypatch, tmp_path):
+    """A package that stands for wandb, without a key; yields the calls."""
     calls = []
     run = types.SimpleNamespace(
-        log=lambda row, step: calls.append((row, step)), finish=lambda: calls.append("finish")
+        id="abc",
+        offline=False,
+        starting_step=31,
+        log=lambda row, step: calls.append((row, step)),
+        finish=lambda exit_code: calls.append(("finished", exit_code)),
     )
     fake = types.SimpleNamespace(init=lambda **kwargs: calls.append(kwargs) or run)
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.delenv("WANDB_MODE", raising=False)
-    sink = WandbSink("project", name="run", config={"lr": 1}, group="g")
-    assert calls.pop() == {
-        **{"project": "project", "name": "run", "config": {"lr": 1}, "group": "g"},
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_PROJECT", "WANDB_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    return calls
+
+
+def test_wandb_receives_rows_and_the_outcome(log, wandb):
+    sink = WandbSink("project", name="run", config={"lr": 1}, group="g", tags=["t"])
+    assert wandb.pop() == {
+        **{"project": "project", "name": "run", "config": {"lr": 1}, "group": "g", "tags": ["t"]},
         "mode": "offline",
     }
     log.add_sink(sink)
@@ -190,16 +207,57 @@ def test_wandb_takes_its_key_from_the_environment_only(log, monkeypatch):
     log.record_tabular_misc_stat("Return", [2.0])
     log.dump_tabular()
     log.remove_sink(sink)
-    (row, step), finish = calls
-    assert row["ReturnAverage"] == 2.0 and step == 4 and finish == "finish"
+    (row, step), outcome = wandb
+    assert row["ReturnAverage"] == 2.0 and step == 4 and outcome == ("finished", 0)
 
-    monkeypatch.setenv("WANDB_API_KEY", "secret")
-    calls.clear()
+
+def test_wandb_is_online_with_a_key_which_it_finds_itself(wandb, monkeypatch, tmp_path):
+    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password secret")
     WandbSink()
-    assert "mode" not in calls[0] and "secret" not in str(calls)
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match=r"rlpyt\[wandb\]"):
-        WandbSink()
+    assert "mode" not in wandb[0] and "secret" not in str(wandb)
+    monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.com")  # has another key
+    WandbSink()
+    assert wandb[1]["mode"] == "offline"
+    monkeypatch.setenv("WANDB_API_KEY", "secret")
+    WandbSink()
+    assert "mode" not in wandb[2] and "secret" not in str(wandb)
+
+
+def test_wandb_continues_a_run_after_the_rows_that_it_has(wandb, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "secret")
+    monkeypatch.setenv("WANDB_PROJECT", "theirs")
+    sink = WandbSink(run_id="abc")
+    assert sink.run_id == "abc" and sink.last_step == 30
+    assert wandb[0].items() >= {"id": "abc", "resume": "allow", "project": "theirs"}.items()
+
+
+@pytest.mark.parametrize("Sink", [WandbSink, MlflowSink, TrackioSink])
+def test_a_missing_tracker_error_names_the_remedy(Sink, monkeypatch):
+    name = Sink.__name__.removesuffix("Sink").lower()
+    for module in (name, f"{name}.entities"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"needs {name}: pip install 'rlpyt\[{name}\]'"):
+        Sink()
+
+
+def test_tensorboard_shows_attached_images_and_results(log, tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    ).EventAccumulator
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (4, 3)).save(tmp_path / "curve.png")
+    (tmp_path / "evaluation.json").write_text('{"return_mean": 2.5, "lengths": [1, 2]}')
+    (tmp_path / "video.mp4").touch()  # TensorBoard has no videos
+    log.set_tf_summary_dir(tmp_path)
+    log.set_iteration(30)
+    for name in ("curve.png", "evaluation.json", "video.mp4"):
+        log.attach(tmp_path / name)
+    log.set_tf_summary_dir(None)
+    found = accumulator(str(tmp_path)).Reload()
+    assert found.Tags()["images"] == ["curve"]
+    assert found.Images("curve")[0].encoded_image_string == (tmp_path / "curve.png").read_bytes()
+    [scalar] = found.Scalars("evaluation/return_mean")
+    assert (scalar.step, scalar.value) == (30, 2.5) and len(found.Tags()["scalars"]) == 1
 
 
 def test_a_missing_tensorboard_error_names_the_remedy(log, monkeypatch, tmp_path):

@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from rlpyt.utils.logging.progress_csv import last_row, read_progress
+from rlpyt.utils.files import write_text
+from rlpyt.utils.logging.progress_csv import NewRows, last_row, read_progress
 
 STEPS, RETURN = "Diagnostics/CumSteps", "ReturnAverage"
 
@@ -77,3 +78,29 @@ def test_last_row_of_a_file_without_rows_is_empty(tmp_path):
     assert last_row(path) == {}
     path.write_text("a,b\n1,2\na,b\n")  # a concatenated file without new rows
     assert last_row(path) == {"a": 1, "b": 2}
+
+
+def test_new_rows_are_read_once_as_they_are_written(tmp_path):
+    path = tmp_path / "progress.csv"
+    rows = NewRows(path)
+    assert rows.read() == []
+    path.write_text("a,D/CumSteps,text\n1.5,10,on\n,2")
+    assert rows.read() == [(10, {"a": 1.5, "D/CumSteps": 10, "text": "on"})]
+    with open(path, "a") as file:
+        file.write("0,\nnan,30,off\n")
+    assert rows.read() == [
+        (20, {"D/CumSteps": 20}),
+        (30, {"D/CumSteps": 30, "text": "off"}),
+    ]
+    assert rows.read() == []
+
+
+@pytest.mark.parametrize("shorter", [True, False])
+def test_new_rows_start_again_when_the_file_is_replaced(tmp_path, shorter):
+    path = tmp_path / "progress.csv"
+    path.write_text("a\n1\n2\n")
+    rows = NewRows(path)
+    assert rows.read() == [(1, {"a": 1}), (2, {"a": 2})]
+    content = "a\n1\n" if shorter else "a,b\n1,\n2,\n3,4\n"
+    write_text(path, content)
+    assert rows.read() == [(1, {"a": 1}), (2, {"a": 2}), (3, {"a": 3, "b": 4})][: 3 - 2 * shorter]

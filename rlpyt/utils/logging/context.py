@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from fnmatch import fnmatch
@@ -17,6 +17,7 @@ from typing import Any
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
+from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
 from rlpyt.utils.processes import traceback_text
 from rlpyt.utils.resumption import ASIDE, asked_to_resume
 
@@ -34,7 +35,7 @@ VARIANT_FILE = "variant_config.json"  # written by a launcher before the run sta
 # Files that runs, the command line and TensorBoard write, as patterns of `fnmatch`.
 OWN_FILES = (
     *("progress.csv", "debug.log", "params.json", "parts.json", "params.pkl", "best.pkl"),
-    "itr_[0-9]*.pkl",
+    *("itr_[0-9]*.pkl", "logger_*.json"),
     *("events.out.tfevents.*", "evaluation.json", "learning_curve.png", "video.mp4", "video.gif"),
 )
 
@@ -66,6 +67,7 @@ def logger_context(
     override_prefix: bool = False,
     use_summary_writer: bool = False,
     resume: bool = False,
+    loggers: str | Iterable[str] = (),
 ) -> AbstractContextManager[Path]:
     """Log a run to its own directory; call the runner's ``train()`` in the block.
 
@@ -85,6 +87,7 @@ def logger_context(
         override_prefix: use ``log_dir`` as given, relative to the working directory.
         use_summary_writer: also write for TensorBoard.
         resume: continue in a directory that contains a run.
+        loggers: further outputs, such as ["tensorboard", "wandb"].
     """
     return run_context(
         _run_dir(log_dir, run_ID, override_prefix),
@@ -94,6 +97,7 @@ def logger_context(
         snapshot_mode,
         use_summary_writer,
         resume,
+        loggers,
     )
 
 
@@ -106,6 +110,7 @@ def run_context(
     snapshot_mode: str = "none",
     use_summary_writer: bool = False,
     resume: bool = False,
+    loggers: str | Iterable[str] = (),
 ) -> Iterator[Path]:
     """Log a run to exactly this directory.
 
@@ -124,10 +129,13 @@ def run_context(
         log_params: settings to write to params.json; objects without a JSON form as their ``repr``.
         snapshot_mode: "none", "last" (params.pkl, overwritten), "all" (itr_<n>.pkl), "gap" (every
             n-th, see ``logger.set_snapshot_gap``) or "last+gap".
-        use_summary_writer: also write for TensorBoard (extra ``tensorboard``).
+        use_summary_writer: also write for TensorBoard, like the logger "tensorboard".
         resume: continue in a directory that contains a run: append to progress.csv (see
             ``logger.rewind``), and keep params.json unless ``log_params`` are given. Also enabled
             by a launcher that restarts a run.
+        loggers: outputs besides progress.csv, as a list or with commas between them: "tensorboard",
+            "wandb", "mlflow", "trackio" (extras of these names). Experiment trackers receive rows,
+            settings and files from processes of their own; see docs/logging.md.
 
     Yields:
         The absolute path of the directory.
@@ -135,13 +143,16 @@ def run_context(
     Raises:
         RunDirectoryError: the directory is a file, is not writable, or is in use by another
             process; the message gives the reason and the remedy.
-        ValueError: ``snapshot_mode`` is unknown.
-        ImportError: ``use_summary_writer`` is set and TensorBoard is not installed.
+        ValueError: ``snapshot_mode`` or a logger is unknown.
+        ImportError: the package of a logger is not installed.
     """
     run_dir = Path(run_dir).absolute()
+    chosen = logger_names(loggers)
+    chosen += ("tensorboard",) * use_summary_writer
     if not torchrun.is_first():
         yield run_dir
         return
+    check_installed(chosen)
     resume = resume or asked_to_resume(run_dir) or started_by_this_job(run_dir)
     _make_dir(run_dir)
     with lock.RunLock(run_dir), logger.session():
@@ -152,18 +163,26 @@ def run_context(
         logger.set_snapshot_dir(run_dir)
         logger.add_text_output(run_dir / "debug.log")
         logger.add_tabular_output(progress, append=resume)
-        if use_summary_writer:
+        if "tensorboard" in chosen:
             logger.set_tf_summary_dir(run_dir)
 
         params = run_dir / "params.json"
         if log_params is not None or not (resume and params.exists()):
             write_params(run_dir, run_ID, name, log_params or {})
         logger.log(f"logging to {run_dir}")
+        trackers = [TrackerSink(run_dir, name) for name in chosen if name in TRACKERS]
+        for tracker in trackers:
+            logger.add_sink(tracker)
+        failed = True
         try:
             yield run_dir
+            failed = False
         except BaseException as error:
             _log_end(error)
             raise
+        finally:
+            for tracker in trackers:  # all at once, before the logger waits for each
+                tracker.end(failed)
 
 
 def _move_aside(run_dir: Path) -> None:

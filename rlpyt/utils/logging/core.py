@@ -15,6 +15,7 @@ from rlpyt.utils.logging.console import Terminal, TerminalTablePrinter, colorize
 from rlpyt.utils.logging.sinks import CsvSink, Guarded, Row, Sink, TensorBoardSink, TextFile
 from rlpyt.utils.logging.snapshots import SNAPSHOT_MODES, snapshot_names, write_snapshot
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.logging.tracking import TrackerSink
 from rlpyt.utils.logging.values import plain_value, statistics
 
 PathLike = str | os.PathLike[str]
@@ -238,6 +239,16 @@ class Logger:
         for guarded in [guarded for guarded in self._sinks if guarded.output is sink]:
             self._sinks.remove(guarded)
             guarded.close()
+
+    def attach(self, path: PathLike) -> None:
+        """Pass a file of the run, such as a plot or a video, to the sinks that take files."""
+        for sink in self._sinks:
+            sink.attach(Path(path), self._step)
+
+    def get_trackers(self) -> list[str]:
+        """Return the names of the experiment trackers that receive rows."""
+        outputs = [sink.output for sink in self._sinks]
+        return [output.tracker for output in outputs if isinstance(output, TrackerSink)]
 
     def set_console(self, enabled: bool) -> None:
         """Enable or disable output of lines and rows to the terminal (for a progress line)."""

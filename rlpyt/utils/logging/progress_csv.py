@@ -6,11 +6,13 @@ import csv
 import math
 import os
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+STEPS = "CumSteps"  # end of the name of the column with environment steps
 
 
 def read_progress(run_dir: str | os.PathLike[str]) -> dict[str, NDArray[np.float64]]:
@@ -81,6 +83,62 @@ def last_row(path: str | os.PathLike[str], max_bytes: int = 50_000) -> dict[str,
             row = {name: _number(cell) for name, cell in zip(names, cells)}
             return {name: v for name, v in row.items() if v is not None and math.isfinite(v)}
     return {}
+
+
+class NewRows:
+    """Rows of a growing progress.csv, read as they are written.
+
+    Args:
+        path: the file; it may not exist yet.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self.restart()
+
+    def restart(self) -> None:
+        """Start again with the first row."""
+        self._file, self._position, self._n_rows = 0, 0, 0
+        self._names: list[str] = []
+
+    def read(self) -> list[tuple[int, dict[str, float | str]]]:
+        """Return the complete rows since the last call; all of them after the file was replaced.
+
+        Returns:
+            (steps, row) for each row: environment steps, or the number of the row if it has no
+            such column; values by column name, without empty cells and NaN.
+        """
+        try:
+            with open(self._path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._file or status.st_size < self._position:
+                    self.restart()
+                    self._file = status.st_ino
+                file.seek(self._position)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        self._position += content.rfind(b"\n") + 1
+        rows = []
+        for line in _complete_lines(content):
+            cells = cells_of(line)
+            if not self._names:
+                self._names = cells
+                continue
+            self._n_rows += 1
+            row = dict(_values(self._names, cells))
+            steps = next((row[name] for name in row if name.endswith(STEPS)), self._n_rows)
+            rows.append((int(steps), row))
+        return rows
+
+
+def _values(names: list[str], cells: list[str]) -> Iterator[tuple[str, float | str]]:
+    for name, cell in zip(names, cells):
+        value = _number(cell)
+        if value is None:
+            yield name, cell
+        elif not math.isnan(value):
+            yield name, value
 
 
 def cells_of(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Outputs for rows of results: a CSV file, TensorBoard, Weights & Biases, a custom function.
+"""Outputs for rows of results: a CSV file, TensorBoard, experiment trackers, a custom function.
 
 ``Guarded`` catches the errors of a sink during training: a full disk or a lost connection loses
 rows but does not stop the run.
@@ -7,19 +7,31 @@ rows but does not stop the run.
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import itertools
+import json
 import math
+import netrc
 import os
+import re
+import secrets
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from rlpyt.utils.files import atomic_write, naming
 from rlpyt.utils.logging.progress_csv import cells_of
+from rlpyt.utils.names import flattened
 
 Row = dict[str, Any]
+
+PROJECT = "rlpyt"  # of runs in experiment trackers, if their environment variable names no other
+IMAGES = (".png", ".jpg", ".gif")
+MLFLOW_METRICS = 1000  # most metrics of a request
 
 
 class Sink(Protocol):
@@ -35,6 +47,19 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release resources. No further call follows."""
+
+
+@runtime_checkable
+class FileSink(Sink, Protocol):
+    """Sink that also takes files of a run: plots, videos, results."""
+
+    def attach(self, path: Path, step: int) -> None:
+        """Store a file under its name; formats that the output cannot show are left out.
+
+        Args:
+            path: the file.
+            step: environment steps so far.
+        """
 
 
 class Guarded:
@@ -54,10 +79,18 @@ class Guarded:
 
     def write(self, *args: Any) -> None:
         """Call the output's ``write`` unless it has been dropped."""
+        self._call(self.output.write, *args)
+
+    def attach(self, path: Path, step: int) -> None:
+        """Call the output's ``attach`` if it takes files and has not been dropped."""
+        if isinstance(self.output, FileSink):
+            self._call(self.output.attach, path, step)
+
+    def _call(self, method: Callable[..., object], *args: Any) -> None:
         if self.dropped:
             return
         try:
-            self.output.write(*args)
+            method(*args)
         except Exception as error:
             self._failed(error)
         else:
@@ -202,7 +235,9 @@ class CsvSink:
 
 
 class TensorBoardSink:
-    """Sink for TensorBoard scalars (extra ``tensorboard``). Strings and NaN are left out.
+    """Sink for TensorBoard scalars and images (extra ``tensorboard``).
+
+    Strings, NaN and videos other than GIF are left out.
 
     Args:
         log_dir: directory of the event file.
@@ -217,9 +252,18 @@ class TensorBoardSink:
 
     def write(self, row: Row, step: int) -> None:
         """Write every number as a scalar of this step."""
-        for name, value in row.items():
-            if isinstance(value, (int, float)) and not math.isnan(value):
-                self.writer.add_scalar(name, value, step)
+        for name, value in numbers_of(row).items():
+            self.writer.add_scalar(name, value, step)
+
+    def attach(self, path: Path, step: int) -> None:
+        """Write an image, or the numbers of a JSON file as scalars."""
+        self.write(numbers_in_file(path), step)
+        if path.suffix in IMAGES:
+            from tensorboard.compat.proto.summary_pb2 import Summary
+
+            image = Summary.Image(encoded_image_string=path.read_bytes())
+            value = Summary.Value(tag=path.stem, image=image)
+            self.writer._get_file_writer().add_summary(Summary(value=[value]), step)
 
     def close(self) -> None:
         """Flush and close the event file."""
@@ -227,42 +271,251 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """Sink for Weights & Biases (extra ``wandb``); tested only with a mock of its client.
+    """Sink for Weights & Biases (extra ``wandb``).
 
-    The key is only read from the environment variable WANDB_API_KEY, since other users could read
-    an argument in the process list. Without it the run is stored offline; upload it later with
-    ``wandb sync``.
+    The key is only read from WANDB_API_KEY or from the file of ``wandb login``, since other users
+    could read an argument in the process list. Without a key the run is stored offline; upload it
+    later with ``wandb sync``.
 
     Args:
-        project, name, config: as in ``wandb.init``.
-        init_kwargs: further arguments of ``wandb.init``, such as ``mode``, ``dir`` or ``group``.
+        project: project of the run; by default WANDB_PROJECT or "rlpyt".
+        name, config, group: as in ``wandb.init``.
+        run_id: ID of a run to continue; ``None``: a new run.
+        init_kwargs: further arguments of ``wandb.init``, such as ``mode`` or ``dir``.
+
+    Attributes:
+        run_id: ID of the run.
+        last_step: rows up to this step are in the run; -1 if it is empty. A run continued offline
+            is empty: its files replace those of the earlier process.
+        note: what the user should know about the run, if anything.
 
     Raises:
         ImportError: wandb is not installed.
     """
 
+    note = ""
+
     def __init__(
         self,
-        project: str = "rlpyt",
+        project: str | None = None,
         name: str | None = None,
         config: dict[str, Any] | None = None,
+        run_id: str | None = None,
+        group: str | None = None,
         **init_kwargs: Any,
     ) -> None:
         try:
             import wandb
         except ImportError as error:
             raise ImportError("WandbSink needs wandb: pip install 'rlpyt[wandb]'.") from error
-        if not ({"WANDB_API_KEY", "WANDB_MODE"} & set(os.environ)):
+        self._wandb = wandb
+        if "WANDB_MODE" not in os.environ and not has_wandb_key():
             init_kwargs.setdefault("mode", "offline")
-        self.run = wandb.init(project=project, name=name, config=config, **init_kwargs)
+        if run_id is not None:
+            init_kwargs["id"] = run_id
+            mode = init_kwargs.get("mode") or os.environ.get("WANDB_MODE")
+            if mode != "offline":  # otherwise the upload replaces that of the earlier process
+                init_kwargs["resume"] = "allow"
+        project = project or os.environ.get("WANDB_PROJECT", PROJECT)
+        self.run: Any = wandb.init(
+            project=project, name=name, config=config, group=group, **init_kwargs
+        )
+        self.run_id = str(self.run.id)
+        self.last_step: int | None = -1 if self.run.offline else self.run.starting_step - 1
+        if self.run.offline:
+            self.note = (
+                f"W&B run stored offline. Upload it with: wandb sync {self.run.settings.sync_dir}"
+            )
 
     def write(self, row: Row, step: int) -> None:
         """Log the row at this step."""
         self.run.log(dict(row), step=step)
 
-    def close(self) -> None:
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log rows."""
+        for step, row in rows:
+            self.write(row, step)
+
+    def attach(self, path: Path, step: int) -> None:
+        """Log an image or video with the last row; write numbers of a JSON file to the summary."""
+        step = max(step, self.run.starting_step)  # nothing can be added to an earlier one
+        if path.suffix in IMAGES:
+            self.run.log({path.stem: self._wandb.Image(str(path))}, step=step)
+        elif path.suffix == ".mp4":
+            self.run.log({path.stem: self._wandb.Video(str(path), format="mp4")}, step=step)
+        else:
+            self.run.summary.update(numbers_in_file(path))
+            self.run.save(glob.escape(str(path)), base_path=str(path.parent), policy="now")
+
+    def close(self, failed: bool = False) -> None:
         """Finish the run."""
-        self.run.finish()
+        self.run.finish(exit_code=int(failed))
+
+
+class MlflowSink:
+    """Sink for MLflow (extra ``mlflow``).
+
+    Runs are sent to MLFLOW_TRACKING_URI, by default to MLflow's database in the working directory
+    (``mlflow.db``). NaN and strings are left out; names lose characters that MLflow refuses.
+
+    Args:
+        project: MLflow's experiment; by default MLFLOW_EXPERIMENT_NAME or "rlpyt".
+        name: name of the run.
+        config: its settings, stored as parameters with dotted names.
+        run_id: ID of a run to continue; ``None``: a new run.
+        group: value of the run's tag "group".
+
+    Attributes:
+        run_id: ID of the run.
+        last_step: ``None``: not known.
+
+    Raises:
+        ImportError: mlflow is not installed.
+        MlflowException: the server does not answer, or has no such run.
+    """
+
+    note = ""
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        config: dict[str, Any] | None = None,
+        run_id: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        try:
+            from mlflow.entities import Metric, Param
+            from mlflow.tracking import MlflowClient
+        except ImportError as error:
+            raise ImportError("MlflowSink needs mlflow: pip install 'rlpyt[mlflow]'.") from error
+        self._metric, self._client = Metric, MlflowClient()
+        self._params: list[Any] = []
+        self.last_step: int | None = None
+        if run_id is not None:
+            self._client.update_run(run_id, status="RUNNING")
+            self.run_id = run_id
+            return
+        project = project or os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+        experiment = self._client.get_experiment_by_name(project)
+        if experiment is None:
+            experiment_id = self._client.create_experiment(project)
+        else:
+            experiment_id = experiment.experiment_id
+        tags = {} if group is None else {"group": group}
+        run = self._client.create_run(experiment_id, run_name=name, tags=tags)
+        self.run_id = str(run.info.run_id)
+        # With the first row: if this failed here, nobody would know the run that exists already.
+        self._params = [
+            Param(_mlflow_name(key), str(value)[:500])
+            for key, value in flattened(config or {}).items()
+        ]
+
+    def write(self, row: Row, step: int) -> None:
+        """Log every number as a metric of this step."""
+        self.write_rows([(step, row)])
+
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log rows by as few requests as possible; each costs a transaction."""
+        while self._params:
+            self._client.log_batch(self.run_id, params=self._params[:100])
+            del self._params[:100]
+        now_ms = int(time.time() * 1000)
+        metrics = [
+            self._metric(_mlflow_name(key), value, now_ms, step)
+            for step, row in rows
+            for key, value in numbers_of(row).items()
+        ]
+        for start in range(0, len(metrics), MLFLOW_METRICS):
+            self._client.log_batch(self.run_id, metrics[start : start + MLFLOW_METRICS])
+
+    def attach(self, path: Path, step: int) -> None:
+        """Store the file as an artifact, and the numbers of a JSON file as metrics."""
+        self.write(numbers_in_file(path), step)
+        self._client.log_artifact(self.run_id, str(path))
+
+    def close(self, failed: bool = False) -> None:
+        """Mark the run as finished or failed."""
+        self._client.set_terminated(self.run_id, "FAILED" if failed else "FINISHED")
+
+
+class TrackioSink:
+    """Sink for trackio (extra ``trackio``).
+
+    Runs are stored in a local database (TRACKIO_DIR, by default in Hugging Face's cache), or sent
+    to the Space TRACKIO_SPACE_ID or the server TRACKIO_SERVER_URL.
+
+    Args:
+        project: trackio's project; by default TRACKIO_PROJECT or "rlpyt".
+        name: name of the run, to which a random number is added: trackio knows runs by their name.
+        config, group: as in ``trackio.init``.
+        run_id: name of a run to continue; ``None``: a new run.
+
+    Attributes:
+        run_id: name of the run.
+        last_step: ``None``: not known.
+
+    Raises:
+        ImportError: trackio is not installed.
+    """
+
+    note = ""
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        config: dict[str, Any] | None = None,
+        run_id: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        try:
+            import trackio
+        except ImportError as error:
+            raise ImportError("TrackioSink needs trackio: pip install 'rlpyt[trackio]'.") from error
+        self._trackio = trackio
+        self._run: Any = trackio.init(
+            project=project or os.environ.get("TRACKIO_PROJECT", PROJECT),
+            name=run_id or f"{name or 'run'}-{secrets.token_hex(3)}",
+            group=group,
+            config=config,
+            resume="never" if run_id is None else "allow",
+            embed=False,
+        )
+        self.run_id = str(self._run.name)
+        self.last_step: int | None = None
+
+    def write(self, row: Row, step: int) -> None:
+        """Log the numbers of the row at this step."""
+        self._run.log(numbers_of(row), step=step)
+
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log rows."""
+        for step, row in rows:
+            self.write(row, step)
+
+    def attach(self, path: Path, step: int) -> None:
+        """Log an image, a video, or the numbers of a JSON file."""
+        if path.suffix == ".mp4":
+            self._run.log({path.stem: self._trackio.Video(str(path))}, step=step)
+        elif path.suffix in IMAGES:
+            self._run.log({path.stem: self._trackio.Image(str(path))}, step=step)
+        else:
+            self._run.log(numbers_in_file(path), step=step)
+
+    def close(self, failed: bool = False) -> None:
+        """Finish the run.
+
+        Raises:
+            ConnectionError: a server has not received everything; trackio sends it when the run is
+                opened again.
+        """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._run.finish()
+        unsent = [str(w.message) for w in caught if w.category is UserWarning]
+        if unsent:
+            raise ConnectionError(unsent[-1])
 
 
 class CallbackSink:
@@ -281,6 +534,39 @@ class CallbackSink:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def numbers_of(row: Row) -> dict[str, float]:
+    """Return the numbers of a row that are not NaN."""
+    return {
+        name: value
+        for name, value in row.items()
+        if isinstance(value, (int, float)) and not math.isnan(value)
+    }
+
+
+def numbers_in_file(path: Path) -> dict[str, float]:
+    """Return the floats in the dictionary of a JSON file as "<file>/<key>"; others have none."""
+    if path.suffix != ".json":
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return {f"{path.stem}/{key}": x for key, x in content.items() if isinstance(x, float)}
+
+
+def has_wandb_key() -> bool:
+    """Return True if there is a key of Weights & Biases: WANDB_API_KEY or that of its login."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    url = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+    try:
+        keys = netrc.netrc(os.environ.get("NETRC"))
+    except (OSError, netrc.NetrcParseError):
+        return False
+    return keys.authenticators(urlsplit(url).hostname or "") is not None
+
+
+def _mlflow_name(name: str) -> str:
+    return re.sub(r"[^\w/.\- :]", "", name)
 
 
 def _summary_writer(log_dir: str | os.PathLike[str] | None) -> Any:

@@ -1,0 +1,64 @@
+"""``rlpyt upload RUN``: send what experiment trackers have not received."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import tyro
+
+from rlpyt.cli.flags import UsageError, parse
+from rlpyt.experiments import rundir, script_runs
+from rlpyt.experiments.options import read_options
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
+
+DESCRIPTION = """Send rows, settings and files of a run that experiment trackers have not received.
+
+Use it when a tracker did not answer during training, or to upload a run that was trained without
+one: rlpyt upload RUN --logger wandb."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Upload:
+    """Arguments of the command."""
+
+    run: tyro.conf.Positional[Path]  # the run directory
+    logger: tuple[str, ...] = ()  # wandb, mlflow or trackio; by default those of the run
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    command = parse(Upload, args, prog="rlpyt upload", description=DESCRIPTION)
+    own = _loggers_of(command.run)
+    trackers = [name for name in logger_names(command.logger or own) if name in TRACKERS]
+    if not trackers:
+        raise UsageError(
+            f"{command.run} was trained without an experiment tracker. Give one of "
+            f"{', '.join(TRACKERS)}, as in --logger {TRACKERS[0]}."
+        )
+    check_installed(trackers)
+    with RunLock(command.run):
+        sinks = [TrackerSink(command.run, name) for name in trackers]
+        for sink in sinks:
+            for name in (rundir.EVALUATION, rundir.CURVE, rundir.VIDEO):
+                if (command.run / name).exists():
+                    sink.attach(command.run / name, 0)
+            sink.end()
+        complete = [sink.tracker for sink in sinks if sink.wait(patient=True)]
+    for name in complete:
+        say(f"{name} has received everything.")
+    return int(complete != trackers)
+
+
+def _loggers_of(run_dir: Path) -> Sequence[str]:
+    """Return the loggers of a run.
+
+    Raises:
+        FileNotFoundError: the directory contains no run.
+        ValueError: the description of the run is damaged.
+    """
+    if script_runs.exists(run_dir):
+        loggers: Sequence[str] = script_runs.ScriptRun(run_dir).logging.get("loggers", ())
+        return loggers
+    return read_options(run_dir).logger

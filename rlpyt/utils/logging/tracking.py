@@ -1,0 +1,194 @@
+"""Experiment trackers of a run: names of loggers, and the sink that leaves sending to a process.
+
+Every tracker (Weights & Biases, MLflow, trackio) has a process of its own, see
+``tracker_process``. It reads the rows from progress.csv, so training neither waits for a network
+nor imports the tracker's package, and a row that could not be sent is still there later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.sinks import Row
+from rlpyt.utils.names import UnknownName
+
+TRACKERS = ("wandb", "mlflow", "trackio")  # and their packages
+LOGGERS = ("csv", "tensorboard", *TRACKERS)
+FLUSH_S = 30.0  # longest wait for a tracker at the end of a run
+POLL_S = 0.05
+QUIET_S = 3.0  # of this wait, without a message
+PROCESS = "rlpyt.utils.logging.tracker_process"
+PACKAGE_ROOT = Path(__file__).resolve().parents[3]
+
+
+def logger_names(loggers: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of loggers, given as a list or with commas between them.
+
+    Raises:
+        UnknownName: a logger is unknown.
+    """
+    items = [loggers] if isinstance(loggers, str) else loggers
+    names = [name.strip() for item in items for name in item.split(",")]
+    for name in names:
+        if name not in LOGGERS:
+            raise UnknownName("logger", name, LOGGERS)
+    return tuple(dict.fromkeys(names))
+
+
+def check_installed(loggers: Iterable[str]) -> None:
+    """Check that the packages of loggers are installed, without importing them.
+
+    Raises:
+        ImportError: a package is missing; the message says how to install it.
+    """
+    for name in loggers:
+        found = name == "csv" or importlib.util.find_spec(name)
+        if not found or getattr(found, "origin", "") is None:  # a directory "wandb" is a namespace
+            raise ImportError(
+                f"The logger {name} needs {name}. Install it with: pip install 'rlpyt[{name}]'."
+            )
+
+
+class TrackerSink:
+    """Sink that lets a process send the rows and files of a run to an experiment tracker.
+
+    Args:
+        run_dir: directory of the run, with progress.csv and params.json.
+        tracker: "wandb", "mlflow" or "trackio".
+    """
+
+    def __init__(self, run_dir: str | os.PathLike[str], tracker: str) -> None:
+        self.tracker, self.run_dir = tracker, Path(run_dir)
+        self._messages = b""  # to the process
+        self._reports = b""  # from the process
+        self._unsent = ""  # what the tracker has not received, as the process says
+        self._deadline: float | None = None
+        paths = [os.environ.get("PYTHONPATH", "")]
+        if not {"site-packages", "dist-packages"} & {*PACKAGE_ROOT.parts}:
+            paths.insert(0, str(PACKAGE_ROOT))
+        with open(self.run_dir / "debug.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", PROCESS, tracker, str(self.run_dir)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+                start_new_session=True,  # Ctrl-C is for the run, which ends its trackers itself
+            )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stdout.fileno(), False)
+
+    def write(self, row: Row, step: int) -> None:
+        """Tell the process that progress.csv has a new row.
+
+        Raises:
+            RuntimeError: the process has ended.
+        """
+        if self._process.poll() is not None:
+            raise RuntimeError(self._ended())
+        if not self._messages:  # otherwise it has not read the last message yet
+            self._send({"row": step})
+        self._receive()
+
+    def attach(self, path: Path, step: int) -> None:
+        """Let the process send a file."""
+        self._send({"attach": os.path.abspath(path)})
+
+    def end(self, failed: bool | None = None) -> None:
+        """Tell the process that no further row or file follows, without waiting for it.
+
+        Args:
+            failed: True for a run that ended early; ``None`` if an earlier process knows.
+        """
+        if self._deadline is None:
+            self._send({"end": failed})
+            self._deadline = time.monotonic() + FLUSH_S
+
+    def close(self) -> None:
+        """Wait until everything is sent, for at most ``FLUSH_S`` since ``end``."""
+        self.wait()
+
+    def wait(self, patient: bool = False) -> bool:
+        """Wait until everything is sent, without a time limit if ``patient``; end the process.
+
+        Ctrl-C stops waiting. What was not sent is reported in a warning.
+
+        Returns:
+            True if the tracker has received everything.
+        """
+        self.end()
+        quiet_until = time.monotonic() + QUIET_S
+        try:
+            while self._process.poll() is None:
+                now = time.monotonic()
+                if now > (self._deadline or now) and not patient:
+                    self._unsent = self._unsent or f"no answer within {FLUSH_S:g} s"
+                    break
+                if now > quiet_until:
+                    say(f"Waiting for {self.tracker} (Ctrl-C to stop waiting).")
+                    quiet_until = float("inf")
+                self._send()
+                self._receive()
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            self._unsent = self._unsent or "interrupted"
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # also what the package has started
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._receive()
+            self._stdin.close()
+            self._stdout.close()
+        if self._process.returncode and not self._unsent:
+            self._unsent = self._ended()
+        if self._unsent:
+            warnings.warn(
+                f"{self.tracker} has not received everything ({self._unsent}). Send the rest with: "
+                f"rlpyt upload {self.run_dir}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return not self._unsent
+
+    def _ended(self) -> str:
+        return f"its process ended with exit code {self._process.returncode}, see debug.log"
+
+    def _send(self, *messages: dict[str, Any]) -> None:
+        """Write messages, as far as the pipe has room; the rest follows with the next ones."""
+        for message in messages:
+            self._messages += json.dumps(message).encode() + b"\n"
+        try:
+            while self._messages:
+                self._messages = self._messages[os.write(self._stdin.fileno(), self._messages) :]
+        except (BlockingIOError, BrokenPipeError):
+            pass  # a process that has ended is reported by `close`
+
+    def _receive(self) -> None:
+        """Read reports of the process, and show them."""
+        try:
+            while content := os.read(self._stdout.fileno(), 65536):
+                self._reports += content
+        except BlockingIOError:
+            pass
+        *lines, self._reports = self._reports.split(b"\n")
+        for line in lines:
+            report = json.loads(line)
+            self._unsent = report.get("unsent", self._unsent)
+            if "note" in report:
+                say(report["note"])
+            if "warning" in report:
+                warnings.warn(report["warning"], RuntimeWarning, stacklevel=2)
