@@ -16,7 +16,7 @@ PIP_ARGS ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,wandb,mlflow,trackio,ray,optuna,slurm,hub
+EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,wandb,mlflow,trackio,ray,optuna,slurm,hub,onnx
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help install train test test-slow test-gpu test-portable lint format docs bench clean

@@ -1,85 +1,63 @@
-"""Export a trained policy with torch.export, and use it without rlpyt.
+"""Export a trained policy, and play with it without rlpyt and PyTorch.
 
-The exported program holds the network and its parameters; plain torch loads it, in Python or C++.
-Here another Python process, which imports torch only, computes the actions for 100 observations.
-Watch the last line: the actions are those of the agent.
+The run is exported to a file for numpy. Another Python process, which imports numpy and gymnasium
+only, plays an episode with it. Watch the last line: the return is that of the agent.
 
     python examples/export_policy.py
     python examples/export_policy.py --run data/ppo-CartPole-v1-20260101-120000
 
-For a policy with continuous actions, return the first output of the model (the mean) instead of
-``argmax``; actions of SAC, TD3 and DDPG are in [-1, 1] and must be scaled to the bounds.
+Other formats: ``run.export("policy.onnx")`` and ``run.export("policy.pt2")``, see docs/export.md.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
 import tyro
 
 import rlpyt
+from rlpyt.experiments import policy
 
 WITHOUT_RLPYT = """
-import sys, torch
+import sys
+import gymnasium
+from policy import load_policy
 
-program, observations, actions = sys.argv[1:]
-policy = torch.export.load(program).module()
-torch.save(policy(torch.load(observations)), actions)
-assert "rlpyt" not in sys.modules
+policy = load_policy("policy.npz")
+env = gymnasium.make("CartPole-v1")
+observation, _ = env.reset(seed=0)
+state, reward, total, done = None, 0.0, 0.0, False
+while not done:
+    action, state = policy.act(observation, state, reward)
+    observation, reward, terminated, truncated, _ = env.step(action)
+    total, done = total + reward, terminated or truncated
+assert "rlpyt" not in sys.modules and "torch" not in sys.modules
+print(total)
 """
 
 
-class Policy(torch.nn.Module):
-    """Policy that returns the most likely of several discrete actions.
-
-    Args:
-        model: model of an agent such as ``CategoricalMlpAgent``, which returns (pi, value).
-    """
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Return actions [B] for observations [B, ...]."""
-        pi, _ = self.model(observation)
-        return pi.argmax(-1)
-
-
-def export(run: Any, path: Path) -> None:
-    """Save the policy of a run as an exported program with any batch size."""
-    example = torch.zeros(2, *run.agent.env_spaces.observation.shape)
-    shapes = ({0: torch.export.Dim("B")},)
-    policy = Policy(run.agent.model).eval()
-    torch.export.save(torch.export.export(policy, (example,), dynamic_shapes=shapes), path)
-
-
 def main(steps: int = 20_000, run: Path | None = None, run_dir: Path | None = None) -> None:
-    """Train PPO on CartPole, export the policy, and compare its actions.
+    """Train PPO on CartPole, export the policy, and compare an episode.
 
     Args:
         steps: environment steps.
-        run: directory of a trained run to export instead.
+        run: directory of a trained run on CartPole-v1 to export instead.
         run_dir: run directory; by default data/ALGO-ENV-TIMESTAMP.
     """
     if run is None:
         trained = rlpyt.train("ppo", "CartPole-v1", steps=steps, run_dir=run_dir)
     else:
         trained = rlpyt.load(run)
-    program = trained.path / "policy.pt2"
-    export(trained, program)
+    path = trained.path / "policy.npz"
+    difference = trained.export(path)
+    print(f"{path}: {path.stat().st_size:,} bytes, largest difference {difference:.1e}")
 
-    shape = trained.agent.env_spaces.observation.shape
-    observations = np.random.default_rng(0).normal(size=(100, *shape)).astype(np.float32)
-    files = [trained.path / name for name in ("observations.pt", "actions.pt")]
-    torch.save(torch.from_numpy(observations), files[0])
-    subprocess.run([sys.executable, "-c", WITHOUT_RLPYT, program, *files], check=True)
-    actions = torch.load(files[1])
-    same = all(trained.act(o) == a for o, a in zip(observations, actions.tolist(), strict=True))
-    print(f"{program}: {program.stat().st_size:,} bytes; same actions as the agent: {same}")
+    shutil.copy(policy.__file__, trained.path / "policy.py")  # the only code that it needs
+    command = [sys.executable, "-c", WITHOUT_RLPYT]
+    done = subprocess.run(command, cwd=trained.path, capture_output=True, text=True, check=True)
+    total, expected = float(done.stdout), trained.play(trained.env(), seed=0).Return
+    print(f"return without rlpyt {total:.0f}, of the agent {expected:.0f}: {total == expected}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from rlpyt.envs.gym import GymEnvWrapper as GymEnvWrapper
 from rlpyt.experiments.api import evaluate as evaluate
 from rlpyt.experiments.api import make as make
 from rlpyt.experiments.api import train as train
+from rlpyt.experiments.policy import Policy as Policy
+from rlpyt.experiments.policy import load_policy as load_policy
 from rlpyt.experiments.run import Evaluation as Evaluation
 from rlpyt.experiments.run import Run as Run
 from rlpyt.experiments.run import load as load

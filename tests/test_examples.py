@@ -39,7 +39,7 @@ OUTPUT = {  # text that the example prints besides its table
     "custom_algorithm.py": "over 20 episodes",
     "dict_observations.py": "over 100 episodes",
     "evolution.py": "best return",
-    "export_policy.py": "same actions as the agent: True",
+    "export_policy.py": ": True\n",
     "logging_wandb_tensorboard.py": "",
     "ppo_cartpole.py": "over 20 episodes",
     "resume.py": "equal bit for bit: True",

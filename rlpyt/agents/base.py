@@ -306,7 +306,7 @@ class BaseAgent(Recorded):
             the step, leaves [B, N, H], and keep the state after it.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
-        B = len(prev_reward) if prev_reward.dim() else None
+        B = prev_reward.shape[0] if prev_reward.dim() else None
         self._begin_step(B)
         outputs, rnn_state = self._run(self.model, inputs, self.prev_rnn_state)
         action, fields = self.choose(outputs, self._sample)
@@ -330,6 +330,42 @@ class BaseAgent(Recorded):
     def _takes_mode(self) -> bool:
         """Return True if actions are the most likely ones instead of samples."""
         return self.deterministic and self._mode == "eval"
+
+    def greedy(
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        rnn_state: Tensors | None = None,
+    ) -> tuple[Any, Any, Any]:
+        """Choose the most likely actions in deterministic evaluation, as a pure function.
+
+        Unlike ``step``, it takes and returns the recurrent state, and can be exported
+        (``Run.export``). An agent that overrides ``step`` is called by it.
+
+        Args:
+            observation, prev_action, prev_reward: arguments of ``step``, [B, ...].
+            rnn_state: recurrent state, leaves [N, B, H]; ``None``: zeros.
+
+        Returns:
+            Actions [B, ...]; the next recurrent state or ``None``; the parameters of the
+            distribution, or ``None`` if ``step`` is overridden.
+        """
+        if type(self).step is not BaseAgent.step:
+            self.prev_rnn_state = rnn_state
+            action, _ = self.step(observation, prev_action, prev_reward)
+            return action, self.prev_rnn_state, None
+        self._begin_step(None)
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        outputs, rnn_state = self._run(self.model, inputs, rnn_state)
+        chosen_from = []
+
+        def mode(dist_info: Tensors) -> Any:
+            chosen_from.append(dist_info)
+            return self.distribution.mode(dist_info)
+
+        action, _ = self.choose(outputs, mode)
+        return action, rnn_state, chosen_from[0] if chosen_from else None
 
     def _exchange_state(self, rnn_state: Tensors, B: int | None) -> Any:
         """Store the next recurrent state; return the previous one in the form to record."""

@@ -115,11 +115,12 @@ class EsAgent(BaseAgent):
     def step(self, observation: Any, prev_action: Any, prev_reward: Any) -> Any:
         """Return actions [R, ...] of R candidates while sampling, of the favorite otherwise."""
         if self._mode == "sample" and self._row_policies is not None:
-            output = self._row_policies(buffer_func(observation, torch.Tensor.numpy))
+            outputs = self._row_policies(buffer_func(observation, torch.Tensor.numpy))
+            output = torch.from_numpy(outputs)
         else:
-            output = self.population.policy(observation).numpy()
+            output = self.population.policy(observation)
         action = output.argmax(-1) if self.scale is None else self.scale.to_space(output)
-        return AgentStep(torch.from_numpy(action), AgentInfo())
+        return AgentStep(action, AgentInfo())
 
     def update_obs_rms(self, observation: Any) -> None:
         """Update the policy's observation statistics with a batch, if it has any."""

@@ -286,6 +286,31 @@ class Run:
         returns = tuple(float(info.get("GameScore", info.Return)) for info in played)
         return Evaluation(returns, tuple(int(i.Length) for i in played), seed, deterministic)
 
+    def export(self, path: Path | str, to: str | None = None, steps: int = 100) -> float:
+        """Export the policy to one file, with which `rlpyt.load_policy` acts without this run.
+
+        The file contains the network with normalization of observations, scaling and bounds of
+        actions, and recurrent state. It is written after the exported policy has been compared
+        with the agent in this run's environment.
+
+        Args:
+            path: file, whose suffix is that of the format: .onnx, .pt2 (torch) or .npz (numpy).
+            to: format, "onnx", "torch" or "numpy"; ``None``: by the suffix.
+            steps: number of steps to compare.
+
+        Returns:
+            The largest difference found, relative where values exceed 1; usually below 1e-6,
+            and at most 1e-4.
+
+        Raises:
+            ValueError: suffix and format do not match; the agent cannot be traced, or the format
+                has no such operation (the message names it); or the exported policy differs.
+            ImportError: a package required for ONNX is missing.
+        """
+        from rlpyt.experiments.export import export_policy
+
+        return export_policy(self, path, to, steps)
+
     def push(self, repo_id: str, private: bool = False, message: str = "") -> str:
         """Upload the agent to the Hugging Face Hub, with what is needed to load it.
 

@@ -162,6 +162,11 @@ class GymSpaceWrapper(Space):
         self.space.seed(draw_seed() if seed is None else int(seed))
 
     @property
+    def keys(self) -> list[Any]:
+        """Keys of a Dict, or indices of a Tuple, in the order of the fields; else empty."""
+        return [key for key, _ in self._parts]
+
+    @property
     def shape(self) -> Any:
         """Shape of an element; a named tuple of shapes for Dict and Tuple."""
         return self.space.shape

@@ -40,6 +40,12 @@ EVERY_SPACE = [
 ]
 
 
+def test_the_keys_of_a_dict_are_those_of_gymnasium():
+    assert GymSpaceWrapper(G.Dict({"my-key": G.Discrete(2), "b": nested()})).keys == ["b", "my-key"]
+    assert GymSpaceWrapper(G.Tuple((G.Discrete(2), G.Discrete(3)))).keys == [0, 1]
+    assert GymSpaceWrapper(G.Discrete(2)).keys == []
+
+
 def flatten(tree):
     if isinstance(tree, dict):
         return [leaf for part in tree.values() for leaf in flatten(part)]

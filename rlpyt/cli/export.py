@@ -1,0 +1,46 @@
+"""``rlpyt export RUN``: export the policy of a run to one file."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from rlpyt.cli.flags import parse
+from rlpyt.experiments.export import STEPS, SUFFIXES, format_of
+from rlpyt.experiments.hub import is_reference
+from rlpyt.experiments.run import load
+
+DESCRIPTION = """Export the policy of a run to one file: ONNX, torch.export or numpy.
+
+RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
+Face Hub (hf://user/name). The file is written after the exported policy has been compared with the
+agent in the environment of the run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """Arguments of the command."""
+
+    run: tyro.conf.Positional[Path]  # the run directory
+    to: Literal["onnx", "torch", "numpy"] | None = None  # format; by default that of --output
+    # .onnx, .pt2 (torch) or .npz (numpy); by default in RUN, or here for a model of the hub
+    output: Path | None = None
+    steps: int = STEPS  # number of steps of the comparison
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    command = parse(Export, args, prog="rlpyt export", description=DESCRIPTION)
+    to = command.to or ("onnx" if command.output is None else None)
+    directory = Path() if is_reference(command.run) else command.run
+    output = command.output or directory / f"policy{SUFFIXES[to or 'onnx']}"
+    format_of(output, to)
+    run = load(command.run)
+    difference = run.export(output, to, command.steps)
+    print(
+        f"Saved {output} ({output.stat().st_size:,} bytes). Largest difference from the agent in "
+        f"{command.steps} steps: {difference:.1e}"
+    )
+    return 0

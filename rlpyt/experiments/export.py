@@ -1,0 +1,490 @@
+"""Export of trained policies to one file: ONNX, torch.export, or a program for numpy."""
+
+import io
+import json
+import logging
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.export.graph_signature import InputKind
+
+from rlpyt.agents.spaces import unwrapped
+from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, read_policy
+from rlpyt.models.observation import is_composite
+from rlpyt.models.utils import unwrap_ddp
+from rlpyt.samplers.env_batch import bounds_of
+from rlpyt.spaces.base import Space
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.files import atomic_write
+from rlpyt.utils.processes import summary_of
+from rlpyt.utils.seed import set_seed, undisturbed
+from rlpyt.version import VERSION
+
+SUFFIXES = {"onnx": ".onnx", "torch": ".pt2", "numpy": ".npz"}
+# Largest difference between agent and exported policy, relative above 1. It is 1e-7 to 1e-6 for
+# small networks; the rounding of large ones with large outputs reached 2e-5.
+TOLERANCE = 1e-4
+CLOSE_CALLS = 0.02  # largest share of steps with another discrete action, after rounding
+STEPS = 100  # number of steps that are compared
+ROWS = 2  # batch size of the trace; torch treats sizes 0 and 1 in a special way
+
+
+class GreedyPolicy:
+    """Deterministic policy of an agent as a pure function of tensors [B, ...].
+
+    Observations and actions have the form that the environment uses: discrete ones begin at the
+    ``start`` of their space, continuous actions are clipped to the bounds. A policy that reads the
+    previous reward and action, or is recurrent, takes them as further inputs and returns the next
+    ones, with the batch dimension first.
+
+    Args:
+        agent: initialized agent on the CPU.
+        itr: iteration of its parameters.
+
+    Attributes:
+        inputs: name, dtype, shape and origin of each input; see `Policy`.
+        outputs: name, dtype and shape of each output.
+
+    Raises:
+        TypeError: the action consists of several spaces.
+    """
+
+    def __init__(self, agent: Any, itr: int = 1) -> None:
+        observation_space, action_space = agent.env_spaces
+        if is_composite(action_space.shape):
+            raise TypeError(
+                f"an exported policy must have one action space, got {action_space}. Join its "
+                "parts in an environment wrapper."
+            )
+        agent.eval_mode(itr)
+        agent.set_deterministic(True, itr)
+        self.agent = agent
+        self._starts = [_start_of(space) for _, space in _leaf_spaces(observation_space)]
+        self._observation = observation_space.null_value()
+        self._set_action_space(action_space)
+        self._state: Any = None
+        null = torch.as_tensor(np.asarray(action_space.null_value()))
+        with torch.no_grad():
+            rows = buffer_func(self._observation, lambda leaf: _rows(torch.as_tensor(leaf)))
+            action, state, _ = agent.greedy(rows, _rows(null), torch.zeros(ROWS))
+        self._null_action = null.to(action.dtype)
+        self._state = buffer_func(state, lambda leaf: torch.zeros_like(leaf[:, :1]))
+        self.reads_previous = not agent.observation_only
+        self.inputs = self._describe_inputs(observation_space)
+        with torch.no_grad():
+            named = self.named_outputs(*self.example())
+        self.outputs = [{"name": name, **_described(x[0])} for name, x in named]
+
+    def _set_action_space(self, space: Space) -> None:
+        inner = unwrapped(space)  # in the environment's form
+        self._dtype = torch.from_numpy(np.empty(0, inner.dtype)).dtype
+        self._start = _start_of(space)
+        self._bounds = None
+        if bounds_of(space) is not None:
+            low, high = (np.array(bound, inner.dtype) for bound in (inner.low, inner.high))
+            self._bounds = torch.from_numpy(low), torch.from_numpy(high)
+
+    def _describe_inputs(self, space: Space) -> list[dict[str, Any]]:
+        paths = [path for path, _ in _leaf_spaces(space)]
+        named = _named_leaves(self._observation, "observation")
+        inputs = [
+            {"name": name, **_described(torch.as_tensor(leaf)), "path": path}
+            for (name, leaf), path in zip(named, paths, strict=True)
+        ]
+        if self.reads_previous:
+            null = self._null_action
+            inputs.append({"name": "reward", **_described(torch.zeros(()))})
+            inputs.append({"name": "state.action", **_described(null), "initial": null.tolist()})
+        for name, leaf in _named_leaves(self._state, "state"):
+            inputs.append({"name": name, **_described(leaf[:, 0]), "initial": 0})
+        return inputs
+
+    def example(self) -> tuple[Tensor, ...]:
+        """Return inputs for a call, all zero except for the smallest discrete observations."""
+        leaves = [torch.as_tensor(leaf) for leaf in leaves_of(self._observation)]
+        inputs = [
+            _rows(x if start is None else x + start)
+            for x, start in zip(leaves, self._starts, strict=True)
+        ]
+        if self.reads_previous:
+            inputs += [torch.zeros(ROWS), _rows(self._null_action)]
+        inputs += [_rows(leaf[:, 0]) for leaf in leaves_of(self._state)]
+        return tuple(inputs)
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the outputs [B, ...] for the inputs [B, ...]."""
+        return tuple(x for _, x in self.named_outputs(*inputs))
+
+    def named_outputs(self, *inputs: Tensor) -> list[tuple[str, Tensor]]:
+        """Return pairs of name and output: action, next state, parameters of the distribution."""
+        remaining = iter(inputs)
+        leaves = [
+            leaf if start is None else leaf - start for start, leaf in zip(self._starts, remaining)
+        ]
+        parts = iter(leaves)
+        observation = buffer_func(self._observation, lambda _: next(parts))
+        if self.reads_previous:
+            reward, prev_action = next(remaining), next(remaining)
+        else:
+            B = inputs[0].shape[0]
+            reward = torch.zeros(B)
+            prev_action = self._null_action.expand(B, *self._null_action.shape)
+        state = buffer_func(self._state, lambda _: next(remaining).transpose(0, 1))
+        action, state, dist_info = self.agent.greedy(observation, prev_action, reward, state)
+        outputs = [("action", self._to_env(action))]
+        if self.reads_previous:
+            outputs.append(("next_state.action", action))
+        for name, leaf in _named_leaves(state, "next_state"):
+            outputs.append((name, leaf.transpose(0, 1)))
+        return outputs + _named_leaves(dist_info, "distribution")
+
+    def _to_env(self, action: Tensor) -> Tensor:
+        action = action.to(self._dtype)
+        if self._bounds is not None:
+            low, high = self._bounds
+            action = torch.minimum(torch.maximum(action, low), high)
+        return action if self._start is None else action + self._start
+
+
+class _Module(torch.nn.Module):
+    """A policy as a module, for torch.export."""
+
+    def __init__(self, policy: GreedyPolicy) -> None:
+        super().__init__()
+        self.model = unwrap_ddp(policy.agent.model)
+        self._policy = policy
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return self._policy(*inputs)
+
+
+def export_policy(
+    run: Any, path: str | Path, to: str | None = None, steps: int = STEPS, seed: int = 0
+) -> float:
+    """Export the policy of a run; arguments and errors are those of ``Run.export``."""
+    path = Path(path)
+    to = format_of(path, to)
+    whole_number("steps", steps, 1)
+    try:
+        policy = GreedyPolicy(run.agent, run.itr)
+        metadata = json.dumps(_metadata(run, policy))
+        content = WRITERS[to](_traced(policy), policy, metadata)
+        difference = _check(run, policy, read_policy(content, path), steps, seed)
+    finally:
+        run.reset()
+    with atomic_write(path) as file:
+        file.write(content)
+    return difference
+
+
+def format_of(path: Path, to: str | None) -> str:
+    """Return the format of a file: "onnx", "torch" or "numpy".
+
+    Raises:
+        ValueError: the format is unknown, or the suffix of the file is not that of the format.
+    """
+    if to is not None and to not in SUFFIXES:
+        raise ValueError(f"to={to!r} must be one of {', '.join(SUFFIXES)}.")
+    formats = {suffix: name for name, suffix in SUFFIXES.items()}
+    expected = ", ".join(formats) if to is None else SUFFIXES[to]
+    if path.suffix not in expected.split(", "):
+        raise ValueError(f"the exported file must end in {expected}, got {path}.")
+    return formats[path.suffix]
+
+
+def _metadata(run: Any, policy: GreedyPolicy) -> dict[str, Any]:
+    spaces = policy.agent.env_spaces
+    return {
+        "name": run.name,
+        "rlpyt": VERSION,
+        "agent": type(run.agent).__name__,
+        "iteration": run.itr,
+        "observation_space": str(unwrapped(spaces.observation)),
+        "action_space": str(unwrapped(spaces.action)),
+        "inputs": policy.inputs,
+        "outputs": policy.outputs,
+    }
+
+
+# Tracing.
+
+
+def _traced(policy: GreedyPolicy) -> Any:
+    """Return the policy as an ``ExportedProgram`` of core ATen operations.
+
+    Raises:
+        ValueError: the agent cannot be traced, or draws random numbers.
+    """
+    inputs = policy.example()
+    shapes = {"inputs": tuple({0: torch.export.Dim("B")} for _ in inputs)}
+    with _quiet(), torch.no_grad():
+        try:
+            # With mkldnn, an LSTM is an operation that is not in core ATen.
+            with torch.backends.mkldnn.flags(enabled=False):
+                program = torch.export.export(_Module(policy), inputs, dynamic_shapes=shapes)
+                program = program.run_decompositions()
+        except Exception as error:  # torch raises many types
+            reason = f"torch.export cannot trace {_origin(error)} ({_one_line(error)})."
+            if "specialized it to be a constant" in str(error):
+                reason = (
+                    "it uses the batch size as a Python number. Replace len(x) and int(x.shape[0]) "
+                    "by x.shape[0]."
+                )
+            raise ValueError(
+                f"{type(policy.agent).__name__} cannot be exported: {reason}"
+            ) from error
+    _remove_unused(program)
+    for node in program.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise ValueError(
+                f"{type(policy.agent).__name__} cannot be exported: it draws random numbers in "
+                f"deterministic evaluation, {_named(node)}."
+            )
+    return program
+
+
+def _remove_unused(program: Any) -> None:
+    """Remove what the action does not depend on: a value function, checks of dtypes."""
+    for node in reversed(program.graph.nodes):
+        if node.op == "call_function" and not node.users:
+            program.graph.erase_node(node)
+    specs = program.graph_signature.input_specs
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in list(specs):
+        node = nodes[spec.arg.name]
+        if spec.kind is not InputKind.USER_INPUT and not node.users:
+            specs.remove(spec)
+            program.graph.erase_node(node)
+            program.state_dict.pop(spec.target, None)
+            program.constants.pop(spec.target, None)
+    program.graph_module.recompile()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence warnings of torch's exporters, such as that torchvision is missing."""
+    disabled = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+
+
+def _origin(error: BaseException) -> str:
+    """Return the last line of a traceback that is not torch's: code and place."""
+    frames = traceback.extract_tb(error.__traceback__)
+    torch_root = str(Path(torch.__file__).parent)
+    own = [frame for frame in frames if not frame.filename.startswith(torch_root)]
+    return f"`{own[-1].line}` ({own[-1].filename}:{own[-1].lineno})"
+
+
+def _named(node: Any) -> str:
+    """Return the name of an operation in a graph, and the line of code that it comes from."""
+    lines = (node.meta.get("stack_trace") or "").strip().splitlines()
+    return f"{node.target}" + (f" in `{lines[-1].strip()}`" if lines else "")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(summary_of(error, 200).split())
+
+
+# Formats.
+
+
+def _write_torch(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # has paths of this machine
+    file = io.BytesIO()
+    torch.export.save(program, file, extra_files={METADATA: metadata})
+    return file.getvalue()
+
+
+def _write_onnx(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"export to ONNX requires the package {error.name}. Install it: "
+            "pip install 'rlpyt[onnx]'",
+            name=error.name,
+        ) from error
+    inputs, outputs = ([x["name"] for x in end] for end in (policy.inputs, policy.outputs))
+    with _quiet():
+        try:
+            converted = torch.onnx.export(
+                program, input_names=inputs, output_names=outputs, verbose=False
+            )
+        except torch.onnx.OnnxExporterError as error:
+            reason = _one_line(error.__cause__ or error)
+            raise ValueError(
+                f"{type(policy.agent).__name__} cannot be exported to ONNX: {reason}. Export to "
+                "torch instead."
+            ) from error
+    assert converted is not None
+    for node in converted.model.graph.all_nodes():
+        node.metadata_props.clear()  # has paths of this machine
+    converted.model.metadata_props[METADATA] = metadata
+    content: bytes = converted.model_proto.SerializeToString()
+    return content
+
+
+def _write_numpy(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
+    arrays: dict[str, Any] = {}
+    inputs, nodes = [], []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT:
+            inputs.append(spec.arg.name)
+        else:
+            tensors = (program.state_dict, program.constants)
+            tensor = next(x[spec.target] for x in tensors if spec.target in x)
+            arrays[spec.arg.name] = tensor.detach().numpy()
+    for node in program.graph.nodes:
+        if node.op != "call_function":
+            continue
+        packet = getattr(node.target, "overloadpacket", node.target)
+        operation = packet.__name__
+        if operation not in OPERATIONS:
+            raise ValueError(
+                f"{type(policy.agent).__name__} cannot be exported to numpy: {_named(node)} has no "
+                "translation. Export to torch or onnx instead."
+            )
+        value = node.meta.get("val")
+        dtype = str(value.dtype).removeprefix("torch.") if isinstance(value, Tensor) else None
+        kwargs = {k: _encoded(v) for k, v in node.kwargs.items() if k not in UNUSED_ARGUMENTS}
+        nodes.append((node.name, operation, _encoded(node.args), kwargs, dtype))
+    outputs = [spec.arg.name for spec in program.graph_signature.output_specs]
+    text = json.dumps({"inputs": inputs, "nodes": nodes, "outputs": outputs})
+    file = io.BytesIO()
+    arrays |= {"program": np.array(text), METADATA: np.array(metadata)}
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+WRITERS: Mapping[str, Callable[[Any, GreedyPolicy, str], bytes]] = {
+    "onnx": _write_onnx,
+    "torch": _write_torch,
+    "numpy": _write_numpy,
+}
+# Arguments of torch's operations that numpy does not need: results have the recorded dtype.
+UNUSED_ARGUMENTS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
+
+
+def _encoded(argument: Any) -> Any:
+    """Return an argument of an operation for JSON, with nodes as {"node": name}."""
+    if isinstance(argument, list | tuple):
+        return [_encoded(part) for part in argument]
+    if isinstance(argument, torch.fx.Node):
+        return {"node": argument.name}
+    return argument if isinstance(argument, int | float | str | None) else None
+
+
+# Comparison with the agent.
+
+
+def _check(run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: int) -> float:
+    """Compare an exported policy with the agent while it plays; return the largest difference.
+
+    Raises:
+        ValueError: they differ.
+    """
+    inputs, actions = _record(run, policy, exported, steps, seed)
+    with torch.no_grad():
+        expected = policy(*map(torch.from_numpy, inputs))
+    names = [entry["name"] for entry in policy.outputs]
+    pairs = [("action", actions, expected[0].numpy(), "the agent's step")]
+    for rows in (slice(None), slice(1)):  # all steps as one batch, and a batch of one
+        found = exported(*[x[rows] for x in inputs])
+        pairs += [
+            (name, found[name], x[rows].numpy(), "the exported policy")
+            for name, x in zip(names, expected, strict=True)
+        ]
+    largest = 0.0
+    for name, x, y, source in pairs:
+        is_float = y.dtype.kind == "f"
+        difference = _relative(x, y) if is_float else float(np.mean(x != y))
+        if not difference <= (TOLERANCE if is_float else CLOSE_CALLS):  # also if it is NaN
+            kind = "a difference of" if is_float else "a share of different values of"
+            raise ValueError(
+                f"{type(run.agent).__name__} cannot be exported: {name} from {source} has {kind} "
+                f"{difference:.2g}. Its actions must depend only on the observation, the previous "
+                "action and reward, and a recurrent state of zeros at the start of an episode."
+            )
+        largest = max(largest, difference if is_float else 0.0)
+    return largest
+
+
+def _relative(x: Any, y: Any) -> float:
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    return float(np.max(np.abs(x - y) / np.maximum(1, np.abs(y)), initial=0.0))
+
+
+def _record(
+    run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: int
+) -> tuple[list[Any], Any]:
+    """Play a run's agent; return the inputs of the policy and the agent's actions, [steps, ...]."""
+    rows: list[list[Any]] = []
+    actions = []
+    n_states = len(exported.initial_state)
+    with undisturbed(), closing(run.env()) as env, torch.no_grad():
+        set_seed(seed)
+        env.seed(seed)
+        observation_form, action_form = (getattr(x, "revert", lambda x: x) for x in env.spaces)
+        done = True
+        while len(rows) < steps:
+            if done:
+                observation, reward, state = env.reset(), 0.0, exported.initial_state
+                run.reset()
+            inputs = exported.inputs(observation_form(observation), state, reward)
+            outputs = policy(*map(torch.from_numpy, inputs))
+            state = tuple(x[0].numpy() for x in outputs[1 : 1 + n_states])
+            action = run.act(observation, reward)
+            rows.append(inputs)
+            actions.append(action_form(action))
+            observation, reward, done, info = env.step(action)
+            done = done and bool(getattr(info, "traj_done", True))
+    return [np.concatenate(columns) for columns in zip(*rows)], np.stack(actions)
+
+
+# Spaces.
+
+
+def _leaf_spaces(space: Any, path: tuple[Any, ...] = ()) -> list[tuple[list[Any], Space]]:
+    """Return the parts of a nested space, with their paths: (key, index) at each level."""
+    if not is_composite(space.shape):
+        return [([*path], space)]
+    inner = unwrapped(space)
+    keys = space.keys if isinstance(space, GymSpaceWrapper) else inner.names
+    return [
+        leaf
+        for index, (key, part) in enumerate(zip(keys, inner.spaces, strict=True))
+        for leaf in _leaf_spaces(part, (*path, (key, index)))
+    ]
+
+
+def _start_of(space: Space) -> Tensor | None:
+    """Return the smallest value in the environment's form of integers that begin at 0 in ours."""
+    if not isinstance(space, GymSpaceWrapper) or not np.any(space.start):
+        return None
+    return torch.as_tensor(np.asarray(space.start, space.dtype))
+
+
+def _described(x: Tensor) -> dict[str, Any]:
+    return {"dtype": str(x.dtype).removeprefix("torch."), "shape": list(x.shape)}
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.expand(ROWS, *x.shape).clone()

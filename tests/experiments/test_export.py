@@ -1,0 +1,533 @@
+"""Exported policies act as their agents, in every format, for every preset."""
+
+import json
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.pg.vector import agent_for
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.experiments import export as export_module
+from rlpyt.experiments import policy as policy_module
+from rlpyt.experiments.build import EnvRecipe, build_agent, env_recipe, env_spaces
+from rlpyt.experiments.configs.presets import FAMILIES, TUNED
+from rlpyt.experiments.export import SUFFIXES, GreedyPolicy
+from rlpyt.experiments.run import Run
+from rlpyt.experiments.settings import default_options
+from rlpyt.models.network import VectorModel
+from tests.cli.test_commands import rlpyt_command
+from tests.parts_env import PartsEnv
+
+ENVS = {
+    "classic": ("CartPole-v1", "Pendulum-v1"),
+    "atari": ("pong",),
+    "minatar": ("MinAtar/Breakout-v1",),
+    "mujoco": ("Hopper-v5",),
+}
+CONTINUOUS = ("sac", "sac_v", "ddpg", "td3")
+NARROW = dict(hidden_sizes=[16], encoder=dict(channels=[4], kernel_sizes=[3], strides=[1]))
+HAS_ONNX = find_spec("onnxruntime") is not None
+FORMATS = [to for to in SUFFIXES if HAS_ONNX or to != "onnx"]
+
+
+def run_of(algo, env, preset=None, **changes):
+    """Return the run of an agent with random parameters and statistics."""
+    options = default_options(algo, env, preset).updated(changes)
+    recipe = env_recipe(env)
+    spaces = env_spaces(recipe)
+    return untrained(build_agent(options, spaces), recipe, spaces, f"{algo} on {env}")
+
+
+def untrained(agent, recipe, spaces, name="untrained"):
+    torch.manual_seed(0)
+    agent.initialize(spaces)
+    with torch.no_grad():
+        for parameter in agent.model.parameters():
+            scale = parameter.std(correction=0).item() or 0.1  # biases are equal at first
+            parameter.add_(0.3 * scale * torch.randn_like(parameter))
+    if agent.has_obs_rms:
+        rows = torch.from_numpy(np.stack([spaces.observation.null_value()] * 64))
+        agent.update_obs_rms(rows + 1 + 2 * torch.randn(rows.shape))
+    return Run(Path("run"), None, recipe, agent, 1, name)
+
+
+def returns(run, act, max_steps=100):
+    """Return the returns of two episodes, or of their first steps.
+
+    Args:
+        run: run with the environment.
+        act: function of observation and reward in rlpyt's form, and of a flag that is True at the
+            first step.
+    """
+    found = []
+    with closing(run.env()) as env:
+        for seed in range(2):
+            env.seed(seed)
+            observation, reward, done, total, t = env.reset(), 0.0, False, 0.0, 0
+            while not done and t < max_steps:
+                observation, reward, done, _ = env.step(act(observation, reward, t == 0))
+                total, t = total + reward, t + 1
+            found.append(total)
+    return found
+
+
+def agent_returns(run):
+    def act(observation, reward, first):
+        if first:
+            run.reset()
+        return run.act(observation, reward)
+
+    return returns(run, act)
+
+
+def policy_returns(run, policy):
+    state = None
+    spaces = run.agent.env_spaces
+    revert = getattr(spaces.observation, "revert", lambda x: x)
+    convert = getattr(spaces.action, "convert", lambda x: x)
+
+    def act(observation, reward, first):
+        nonlocal state
+        action, state = policy.act(revert(observation), None if first else state, reward)
+        return convert(action)
+
+    return returns(run, act)
+
+
+def check(run, tmp_path, monkeypatch, formats=FORMATS, steps=20):
+    """Export a run, traced once for all formats, and compare episodes."""
+    traced = []
+
+    def trace_once(policy):
+        if not traced:
+            traced.append(trace(policy))
+        return traced[0]
+
+    trace = export_module._traced
+    monkeypatch.setattr(export_module, "_traced", trace_once)
+    expected, policies = agent_returns(run), {}
+    for to in formats:
+        path = tmp_path / f"policy{SUFFIXES[to]}"
+        assert run.export(path, to, steps) <= 1e-5
+        policies[to] = rlpyt.load_policy(path)
+        assert policy_returns(run, policies[to]) == pytest.approx(expected, rel=1e-4)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"policy{SUFFIXES[to]}" for to in formats}  # no temporary file
+    return policies
+
+
+def test_a_policy_of_images_plays_the_same_episodes(tmp_path, monkeypatch):
+    check(run_of("rainbow", "MinAtar/Breakout-v1"), tmp_path, monkeypatch, ["numpy"])
+
+
+def cases():
+    """Return (algorithm, environment, family, further settings) of all presets, and variants."""
+    found = [
+        (algo, env, family, {"hidden_sizes": [64]} if family == "atari" else {})
+        for family, algos in FAMILIES.items()
+        for algo in algos
+        for env in ENVS[family]
+        if family != "classic" or (env == "Pendulum-v1") is (algo in CONTINUOUS)
+    ]
+    found += [(algo, env, None, {}) for env, algos in TUNED.items() for algo in algos]
+    pairs = [("ppo", "CartPole-v1"), ("a2c", "pong"), ("ppo", "pong"), ("ppo", "Hopper-v5")]
+    found += [(*pair, None, {"recurrent": True}) for pair in pairs]
+    gru = {"recurrent": True, "model": {"memory": "gru"}}
+    found += [("ppo", "CartPole-v1", None, gru), ("r2d1", "toy/memory", None, gru)]
+    return [*found, ("cem", "CartPole-v1", None, {"normalize_observation": True})]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases(), ids=lambda case: "-".join(filter(None, case[:3])))
+def test_every_preset_is_exported(case, tmp_path, monkeypatch):
+    algo, env, family, agent = case
+    check(run_of(algo, env, family, agent=agent), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("formats", [["numpy"], pytest.param(FORMATS, marks=pytest.mark.slow)])
+def test_nested_observations_and_several_actions(formats, tmp_path, monkeypatch):
+    def make():
+        return GymEnvWrapper(PartsEnv("several"))
+
+    spaces = make().spaces
+    agent = agent_for(spaces, recurrent=True, model_kwargs=NARROW)
+    run = untrained(agent, EnvRecipe(make, {}, {}), spaces)
+    policy = check(run, tmp_path, monkeypatch, formats)["numpy"]
+    env = PartsEnv("several")  # gymnasium's own form: dicts, and categories that start at 1
+    observation, _ = env.reset(seed=0)
+    action, state = policy.act(observation)
+    assert env.action_space.contains(action)
+    names = [entry["name"] for entry in policy.metadata["inputs"]]
+    assert names[:4] == [f"observation.{x}" for x in ("at", "kind", "inner.image", "inner.flags")]
+    assert [x.shape for x in state] == [(2,), (1, 64), (1, 64)]
+    again, _ = policy.act(observation, state, 1.0)
+    assert env.action_space.contains(again)
+
+
+class Shifted(gymnasium.Env):
+    """Discrete actions that start at 3; observations of float64."""
+
+    action_space = gymnasium.spaces.Discrete(4, start=3)
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.normal(size=3), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        reward, done = float(np.sum(action)), bool(self.np_random.random() < 0.1)
+        return self.np_random.normal(size=3), reward, done, False, {}
+
+
+class Exact(Shifted):
+    """Continuous actions of float64, with bounds that float32 rounds up."""
+
+    action_space = gymnasium.spaces.Box(
+        np.array([-0.1, 0.1]), np.array([0.1, 0.7]), dtype=np.float64
+    )
+
+
+@pytest.mark.parametrize("Env", [Shifted, Exact])
+def test_actions_have_the_form_of_the_environment(Env, tmp_path, monkeypatch):
+    def make():
+        return GymEnvWrapper(Env())
+
+    spaces = make().spaces
+    run = untrained(agent_for(spaces), EnvRecipe(make, {}, {}), spaces)
+    policy = check(run, tmp_path, monkeypatch, ["numpy"])["numpy"]
+    env = Env()
+    observation, _ = env.reset(seed=1)
+    for scale in (1, 1000):
+        action, _ = policy.act(scale * observation)
+        env.step(action)  # which checks it
+        assert np.asarray(action).dtype == env.action_space.dtype
+
+
+LSTM = dict(recurrent=True, normalize_observation=True, hidden_sizes=[20], model={"lstm_size": 10})
+OBSERVATIONS = np.cos(np.arange(60.0).reshape(20, 3) ** 2).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A run with a recurrent, normalizing policy, and its policy in all formats."""
+    run, path = run_of("ppo", "Pendulum-v1", agent=LSTM), tmp_path_factory.mktemp("policy")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        check(run, path, monkeypatch)
+    return run, path
+
+
+def test_a_recurrent_normalizing_policy_plays_the_same_episodes(exported):
+    _, path = exported  # compared by the fixture
+    assert len(list(path.iterdir())) == len(FORMATS)
+
+
+def test_a_batch_has_the_parameters_of_the_distribution(exported):
+    run, path = exported
+    policy = rlpyt.load_policy(path / "policy.npz")
+    n = len(OBSERVATIONS)
+    state = [np.stack([x] * n) for x in policy.initial_state]
+    outputs = policy(OBSERVATIONS, np.ones(n, np.float32), *state)
+    names = [f"next_state.{x}" for x in ("action", "h", "c")]
+    assert list(outputs) == ["action", *names, "distribution.mean", "distribution.log_std"]
+    with torch.no_grad():
+        inputs = torch.from_numpy(OBSERVATIONS), torch.zeros(n, 1), torch.ones(n)
+        dist_info, _, _ = run.agent(*inputs, None)
+    for name, expected in dist_info.items():
+        np.testing.assert_allclose(outputs[f"distribution.{name}"], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(outputs["action"], outputs["distribution.mean"].clip(-2, 2))
+
+
+def test_the_file_has_neither_the_value_network_nor_paths_of_this_machine(exported):
+    _, path = exported
+    used = 3 * 20 + 20 + 4 * 10 * (20 + 2 + 10 + 2) + 10 + 1 + 1  # MLP, LSTM, mean, log_std
+    used += 2 * 3  # mean and variance of observations
+    with np.load(path / "policy.npz") as file:
+        n_numbers = sum(file[x].size for x in file.files if file[x].dtype.kind == "f")
+    program = torch.export.load(path / "policy.pt2")
+    assert sum(x.numel() for x in program.state_dict.values()) == used
+    assert used <= n_numbers <= used + 10  # constants, such as the range of actions
+    for file in path.iterdir():
+        assert str(Path(rlpyt.__file__).parent).encode() not in file.read_bytes()
+
+
+def test_the_numpy_policy_needs_neither_torch_nor_rlpyt(exported, tmp_path):
+    run, path = exported
+    shutil.copy(policy_module.__file__, tmp_path / "policy.py")
+    np.save(tmp_path / "observations.npy", OBSERVATIONS)
+    code = f"""
+import json, sys, numpy as np
+from policy import load_policy
+policy, state, actions = load_policy({str(path / "policy.npz")!r}), None, []
+for observation in np.load("observations.npy"):
+    action, state = policy.act(observation, state, 1.0)
+    actions.append(action.tolist())
+assert not {{"torch", "rlpyt", "onnxruntime"}} & set(sys.modules)
+print(json.dumps(actions))
+"""
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.')\n{code}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    run.reset()
+    expected = [run.act(observation, 1.0) for observation in OBSERVATIONS]
+    np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_exporting_does_not_change_the_run(tmp_path):
+    run = run_of("dqn", "CartPole-v1")
+    before = agent_returns(run)
+    run.export(tmp_path / "policy.npz", steps=1)
+    assert agent_returns(run) == before
+
+
+def test_the_command_exports_and_reports_the_difference(tmp_path, capsys):
+    flags = "--steps 64 --sampler.kind serial --sampler.batch-T 8 --no-video --eval-episodes 1"
+    run_dir = str(tmp_path / "run")
+    assert rlpyt_command("train", "ppo", "CartPole-v1", *flags.split(), "--run-dir", run_dir) == 0
+    capsys.readouterr()
+    assert rlpyt_command("export", run_dir, "--to", "numpy") == 0
+    assert "Largest difference from the agent in 100 steps: " in capsys.readouterr().out
+    run = rlpyt.load(run_dir)
+    policy = rlpyt.load_policy(tmp_path / "run" / "policy.npz")
+    assert policy.metadata["name"] == "ppo on CartPole-v1"
+    assert policy_returns(run, policy) == agent_returns(run)
+    output = str(tmp_path / "policy.pt2")
+    assert rlpyt_command("export", run_dir, "--to", "numpy", "--output", output) == 2
+    assert "must end in .npz" in capsys.readouterr().err
+
+
+# Agents that cannot be exported.
+
+
+class Untraceable(VectorModel):
+    def __init__(self, observation_shape, output_size):
+        super().__init__(observation_shape)
+        self.linear = torch.nn.Linear(self.observation_size, output_size)
+
+    def heads(self, features):
+        x = self.linear(features)
+        if x.sum() > 0:
+            x = x * 2
+        return torch.softmax(x, -1), x[..., 0]
+
+
+class Untranslated(Untraceable):
+    def heads(self, features):
+        x = self.linear(features)
+        return torch.softmax(torch.special.bessel_j0(x), -1), x[..., 0]
+
+
+class FixedBatch(Untraceable):
+    def heads(self, features):
+        x = self.linear(features) + torch.zeros(len(features), 2)
+        return torch.softmax(x, -1), x[..., 0]
+
+
+class Upsampling(Untraceable):
+    def heads(self, features):
+        kernel = self.linear.weight[None]  # [1, A, F]
+        x = torch.nn.functional.conv_transpose1d(features[:, None, :1], kernel[:, :, :1])
+        return torch.softmax(x[..., 0], -1), x[:, 0, 0]
+
+
+class Random(Untraceable):
+    def heads(self, features):
+        x = self.linear(features)
+        return torch.softmax(x + torch.rand_like(x), -1), x[..., 0]
+
+
+class Remembering(BaseAgent):
+    """An agent that acts by a counter which is not a recurrent state."""
+
+    def __init__(self):
+        super().__init__(ModelCls=torch.nn.Identity)
+        self.t = 0
+
+    def step(self, observation, prev_action, prev_reward):
+        self.t += 1
+        action = torch.full(prev_reward.shape, self.t % 2)
+        return AgentStep(action, AgentStep(action, None))
+
+
+def cartpole_run(agent):
+    recipe = env_recipe("CartPole-v1")
+    spaces = env_spaces(recipe)
+    agent.initialize(spaces)
+    return Run(Path("run"), None, recipe, agent, 1, "custom")
+
+
+@pytest.mark.parametrize(
+    ("Model", "message"),
+    [
+        (Untraceable, r"cannot trace `if x.sum\(\) > 0:` \(.*test_export.py:\d+\)"),
+        (Upsampling, "numpy cannot evaluate convolution .*: transposed convolutions are not"),
+        (FixedBatch, r"uses the batch size as a Python number. Replace len\(x\)"),
+        (Untranslated, r"to numpy: aten.special_bessel_j0.default.* has no translation"),
+        (Random, r"draws random numbers.*aten.rand_like.default in `.*self.heads\(features\)`"),
+    ],
+)
+def test_the_operation_that_prevents_an_export_is_named(Model, message, tmp_path):
+    run = cartpole_run(agent_for(env_spaces(env_recipe("CartPole-v1")), ModelCls=Model))
+    with pytest.raises(ValueError, match=message) as error:
+        run.export(tmp_path / "policy.npz")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+    run.act(np.zeros(4, np.float32))  # the agent can still act
+
+
+def test_an_agent_with_hidden_memory_is_refused_and_the_old_file_is_kept(tmp_path):
+    path = tmp_path / "policy.npz"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError, match="Its actions must depend only on the observation"):
+        cartpole_run(Remembering()).export(path)
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install 'rlpyt\[onnx\]'"):
+        run_of("ppo", "CartPole-v1").export(tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["policy.npz", "policy.pt2"])
+def test_a_damaged_file_is_named(name, tmp_path):
+    (tmp_path / name).write_bytes(b"PK" + bytes(100))
+    with pytest.raises(ValueError, match=f"{name} is damaged"):
+        rlpyt.load_policy(tmp_path / name)
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in .onnx, .pt2, .npz, got"):
+        run_of("ppo", "CartPole-v1").export(tmp_path / "policy.bin")
+    (tmp_path / "policy.bin").write_bytes(b"")
+    with pytest.raises(ValueError, match="must end in .npz"):
+        rlpyt.load_policy(tmp_path / "policy.bin")
+
+
+# The operations of the numpy format.
+
+X = torch.linspace(-2, 2, 24).reshape(2, 3, 4)
+IMAGE = torch.linspace(-1, 1, 2 * 4 * 7 * 6).reshape(2, 4, 7, 6).sin()
+POSITIVE = X.abs() + 0.1
+KERNELS = torch.linspace(-1, 1, 6 * 2 * 3 * 2).reshape(6, 2, 3, 2).cos()
+WIDE = KERNELS[:, :, :, :1].repeat(1, 2, 1, 1)
+STATISTICS = POSITIVE.flatten()[:16].reshape(4, 4)
+INDEX = torch.tensor([[[0, 2, 1, 1]], [[1, 0, 0, 2]]])
+UNARY = [
+    *("abs", "ceil", "cos", "cosh", "exp", "expm1", "floor", "isnan", "isinf", "sign", "sin"),
+    *("sinh", "tan", "tanh", "trunc", "atan", "relu", "sigmoid", "leaky_relu", "hardtanh"),
+    *("elu", "gelu", "erf", "neg", "round", "sum", "mean", "argmax", "argmin", "max", "min"),
+    *("clone", "logical_not", "squeeze", "alias", "detach", "lift_fresh_copy", "any"),
+]
+CALLS = [
+    *((name, X) for name in UNARY),
+    *((name, POSITIVE) for name in ("log", "log10", "log1p", "log2", "reciprocal", "sqrt")),
+    *((name, X / 3) for name in ("asin", "acos")),
+    ("rsqrt", POSITIVE),
+    ("atan2", X, POSITIVE),
+    ("gelu", X, {"approximate": "tanh"}),
+    ("elu", X, 0.5, 2.0),
+    ("leaky_relu", X, 0.2),
+    ("hardtanh", X, -0.5, 0.7),
+    ("mm", X[0], X[1].T),
+    ("bmm", X, X.mT),
+    ("addmm", X[0, 0, :3], X[0], X[1].T),
+    ("addmm", X[0, 0, :3], X[0], X[1].T, {"beta": 0.5, "alpha": 2.0}),
+    ("convolution", IMAGE, KERNELS, None, [2, 1], [1, 0], [1, 2], False, [0, 0], 2),
+    ("convolution", IMAGE, WIDE, torch.arange(6.0), [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
+    ("convolution", X, X[:, :, :2], X[0, 0, :2], [1], [1], [1], False, [0], 1),
+    *((name, X, 0.7) for name in ("add", "sub", "rsub", "mul", "div", "remainder")),
+    *((name, X, X.flip(0)) for name in ("add", "sub", "mul", "minimum", "maximum")),
+    ("add", X, X, {"alpha": 3}),
+    ("sub", X, X, {"alpha": 3}),
+    ("rsub", X, X, {"alpha": 3}),
+    ("div", X, 0.7, {"rounding_mode": "floor"}),
+    ("div", X, 0.7, {"rounding_mode": "trunc"}),
+    ("floor_divide", X, 0.7),
+    ("pow", X, 2),
+    ("clamp", X, -0.5),
+    ("clamp", X, None, 0.5),
+    *((name, X, 0.5) for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+    *((name, X > 0, X < 1) for name in ("bitwise_and", "bitwise_or", "logical_and", "logical_or")),
+    ("bitwise_not", X > 0),
+    ("where", X > 0, X, -X),
+    *((name, X, [1, -1], True) for name in ("sum", "mean", "amax", "amin")),
+    *((name, X, 1) for name in ("argmax", "argmin", "max", "min", "prod", "any", "cumsum")),
+    ("var", X, [1], {"correction": 1, "keepdim": True}),
+    ("_softmax", X, 1, False),
+    ("_log_softmax", X, -1, False),
+    ("native_layer_norm", X, [3, 4], X[0], X[1], 1e-5),
+    ("native_layer_norm", X, [4], None, None, 1e-3),
+    ("_native_batch_norm_legit_no_training", IMAGE, *STATISTICS, 0.1, 1e-5),
+    ("max_pool2d_with_indices", IMAGE, [3, 2], [2, 2], [1, 0]),
+    ("max_pool2d_with_indices", IMAGE, [2, 2]),
+    ("avg_pool2d", IMAGE, [3, 2], [2, 1], [1, 1]),
+    *((name, X, [4, -1]) for name in ("view", "reshape", "_unsafe_view")),
+    ("permute", X, [2, 0, 1]),
+    ("transpose", X, 0, -1),
+    ("unsqueeze", X, -2),
+    ("squeeze", X[:1], 0),
+    ("squeeze", X[:1, :, :1], [0, 1]),
+    ("expand", X[:, :1], [5, -1, 3, 4]),
+    ("repeat", X, [1, 2, 1]),
+    ("flip", X, [0, 2]),
+    ("cat", [X, X + 1], -1),
+    ("split_with_sizes", X, [1, 3], 2),
+    ("select", X, -1, 2),
+    ("slice", X, 1, 1, sys.maxsize),
+    ("slice", X, -1, 0, 4, 2),
+    ("index", X, [None, torch.tensor([2, 0])]),
+    ("index_select", X, 1, torch.tensor([2, 0])),
+    ("gather", X, 1, INDEX),
+    ("scatter", X, 1, INDEX, 7.0),
+    ("scatter", X, 1, INDEX, X[:, :1]),
+    ("embedding", X[0], INDEX),
+    ("arange", 2, 9, 3),
+    ("full", [2, 3], 0.5),
+    ("full_like", X, 2.5),
+    ("scalar_tensor", 2.5),
+    ("copy", X, X[0]),
+    ("_to_copy", X),
+]
+NOT_OF_TENSORS = {"floordiv", "getitem", "sym_size"}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call[0] for call in CALLS])
+def test_operations_are_those_of_torch(call):
+    name, *args = call
+    kwargs = args.pop() if isinstance(args[-1], dict) else {}
+    expected = getattr(torch.ops.aten, name)(*args, **kwargs)
+    found = policy_module.OPERATIONS[name](*map(as_numpy, args), **kwargs)
+    if isinstance(found, tuple | list):  # further results of torch are not needed
+        pairs = list(zip(found, expected))
+    else:
+        pairs = [(found, expected)]
+    for x, y in pairs:
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+        assert np.shape(x) == tuple(y.shape)
+
+
+def as_numpy(x):
+    if isinstance(x, list):
+        return [as_numpy(part) for part in x]
+    return x.numpy() if isinstance(x, torch.Tensor) else x
+
+
+def test_every_operation_is_tested():
+    assert {call[0] for call in CALLS} | NOT_OF_TENSORS == {*policy_module.OPERATIONS}
+
+
+def test_a_policy_can_be_evaluated_by_torch_itself():
+    policy = GreedyPolicy(run_of("ppo", "CartPole-v1").agent)
+    action, prob = policy(torch.randn(3, 4))
+    assert torch.equal(action, prob.argmax(-1))
