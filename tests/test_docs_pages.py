@@ -22,6 +22,7 @@ COMMANDS = [  # pages whose commands run
     "hooks",
     "checkpoints",
     "debugging",
+    "action_masks",
 ]
 SCRIPTS = [  # further pages whose Python runs
     "../README",

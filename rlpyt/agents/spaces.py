@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from rlpyt.models.observation import IMAGE_DIM, is_composite, marked_shape
+from rlpyt.spaces.action_mask import choices_of, unwrapped
 from rlpyt.spaces.base import Space
 
 UNBOUNDED = 1e6  # bounds beyond this are treated as missing
@@ -99,25 +100,6 @@ def box_size(action_space: Space) -> int:
         f"this agent needs a continuous Box action space of one dimension, got "
         f"{unwrapped(action_space)}. {remedy}"
     )
-
-
-def unwrapped(space: Space) -> Any:
-    """Return the gymnasium space that this space wraps, or the space itself."""
-    return getattr(space, "space", space)
-
-
-def choices_of(action_space: Space) -> np.ndarray[Any, Any] | None:
-    """Return the number of choices of each discrete component; ``None``: there are none.
-
-    Its shape is () for Discrete, and the space's for MultiDiscrete and MultiBinary.
-    """
-    space = unwrapped(action_space)
-    if type(space).__name__ == "MultiBinary":
-        return np.full(space.shape, 2)
-    choices = getattr(space, "nvec", None)
-    if choices is None and not action_space.shape:
-        choices = getattr(action_space, "n", None)
-    return None if choices is None else np.asarray(choices)
 
 
 def discrete_size(action_space: Space, agent: str = "a categorical agent") -> int:

@@ -9,6 +9,7 @@ from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.es.model import EsPolicyModel, Population, RowPolicies
 from rlpyt.models.observation import marked_shape
+from rlpyt.spaces.action_mask import action_mask_of, valid_or_all
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 
@@ -118,6 +119,9 @@ class EsAgent(BaseAgent):
             output = self._row_policies(buffer_func(observation, torch.Tensor.numpy))
         else:
             output = self.population.policy(observation).numpy()
+        mask = action_mask_of(observation)
+        if mask is not None:
+            output = np.where(valid_or_all(mask.numpy()), output, -np.inf)
         action = output.argmax(-1) if self.scale is None else self.scale.to_space(output)
         return AgentStep(torch.from_numpy(action), AgentInfo())
 

@@ -7,7 +7,7 @@ import torch
 from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
-from rlpyt.agents.spaces import box_size, choice_counts, choices_of, is_discrete, is_image
+from rlpyt.agents.spaces import box_size, choice_counts, is_discrete, is_image
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.observation import is_composite
@@ -19,6 +19,7 @@ from rlpyt.models.pg.vector import (
     MultiCategoricalLstmModel,
     MultiCategoricalMlpModel,
 )
+from rlpyt.spaces.action_mask import choices_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Tensors
 
