@@ -23,6 +23,7 @@ COMMANDS = [  # pages whose commands run
     "checkpoints",
     "debugging",
     "action_masks",
+    "hybrid_actions",
 ]
 SCRIPTS = [  # further pages whose Python runs
     "../README",
@@ -33,7 +34,10 @@ SCRIPTS = [  # further pages whose Python runs
     "algorithms/qrdqn_iqn",
     "algorithms/sac",
 ]
-SLOW = ("first_run", "custom_environment", "debugging", *SCRIPTS[1:])  # take most of the time
+SLOW = (
+    *("first_run", "custom_environment", "debugging", "action_masks", "hybrid_actions"),
+    *SCRIPTS[1:],
+)  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^```(python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS = ["--eval-episodes", "2", "--sampler.kind", "serial"]

@@ -137,6 +137,34 @@ def choice_counts(action_space: Space) -> list[int]:
     return [int(n) for n in choices.ravel()]
 
 
+def action_leaves(action_space: Space, path: str = "") -> list[tuple[str, Space]]:
+    """Return (path, space) of every part of a (nested) Dict or Tuple space without parts itself."""
+    if not is_composite(action_space.shape):
+        return [(path, action_space)]
+    named = zip(action_space.shape._fields, unwrapped(action_space).spaces, strict=True)
+    return [leaf for name, part in named for leaf in action_leaves(part, f"{path}.{name}")]
+
+
+def action_parts(action_space: Space) -> list[tuple[int, ...] | int]:
+    """Return the number of choices of each component of discrete parts, or of components of Boxes.
+
+    Raises:
+        TypeError: a part is a Box of integers or not of one dimension, or has choices of several
+            dimensions; the message names it.
+    """
+    parts: list[tuple[int, ...] | int] = []
+    for path, space in action_leaves(action_space):
+        choices = choices_of(space)
+        if choices is not None and choices.ndim < 2:
+            parts.append(tuple(int(n) for n in choices.ravel()))
+            continue
+        try:
+            parts.append(box_size(space))
+        except TypeError as error:
+            raise TypeError(f"part 'action{path}' of the action space: {error}") from None
+    return parts
+
+
 # Arguments of models that are derived from the spaces, selected by ``agent.space_arguments``.
 SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "image_shape": lambda spaces: spaces.observation.shape,  # (C, H, W)
@@ -144,6 +172,7 @@ SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "output_size": lambda spaces: discrete_size(spaces.action),
     "action_size": lambda spaces: box_size(spaces.action),
     "dims": lambda spaces: choice_counts(spaces.action),
+    "action_parts": lambda spaces: action_parts(spaces.action),
 }
 
 

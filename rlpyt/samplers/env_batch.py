@@ -26,7 +26,7 @@ from rlpyt.samplers.step_checks import (
     fields_of,
     steps_until_validation,
 )
-from rlpyt.spaces.action_mask import sample_valid
+from rlpyt.spaces.action_mask import sample_valid, unwrapped
 from rlpyt.utils.buffer import NumpyArrays, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
@@ -375,8 +375,14 @@ def fit_info(info: Any, example: NamedArrayTuple) -> Any:
     return example._make(filled)
 
 
-def bounds_of(space: Any) -> tuple[Array, Array] | None:
-    """Return the bounds (low, high) of continuous actions, or ``None`` if there are none."""
+Bounds = tuple[Array, Array] | list[Any]  # (low, high), or of each part, ``None`` without bounds
+
+
+def bounds_of(space: Any) -> Bounds | None:
+    """Return the bounds of continuous actions for ``clipped``, or ``None`` if there are none."""
+    if hasattr(getattr(space, "shape", None), "_fields"):
+        parts = [bounds_of(part) for part in unwrapped(space).spaces]
+        return parts if any(part is not None for part in parts) else None
     try:
         low, high, dtype = space.low, space.high, space.dtype
     except AttributeError:
@@ -388,9 +394,19 @@ def bounds_of(space: Any) -> tuple[Array, Array] | None:
     return np.asarray(low, np.float32), np.asarray(high, np.float32)
 
 
-def clipped(action: Array, low: Array, high: Array) -> Array:
-    """Return clipped actions, three times as fast as ``np.clip`` for few rows."""
-    return np.minimum(np.maximum(action, low), high)  # type: ignore[no-any-return]
+def clipped(action: Any, bounds: Bounds) -> Any:
+    """Return clipped actions, three times as fast as ``np.clip`` for few rows.
+
+    Args:
+        action: actions [*lead, ...], a (nested) named tuple for bounds of several parts.
+        bounds: result of ``bounds_of``.
+    """
+    if isinstance(bounds, list):
+        rows = zip(tuple(action), bounds, strict=True)
+        parts = [part if own is None else clipped(part, own) for part, own in rows]
+        return action._make(parts)
+    low, high = bounds
+    return np.minimum(np.maximum(action, low), high)
 
 
 def needs_reset(record: NamedArrayTuple) -> Array:
