@@ -11,6 +11,7 @@ from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy, Epsilon
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.es.agent import EsAgent
 from rlpyt.models.pg.vector import CategoricalMlpModel
+from rlpyt.testing import check_agent
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from tests.masked_env import SIZES, MaskedEnv
 
@@ -226,3 +227,10 @@ def test_agents_refuse_a_part_that_is_no_mask():
     spaces = spaces_of("several")._replace(action=spaces_of("discrete").action)
     with pytest.raises(ValueError, match="vector of 6 entries .* rename the part"):
         CategoricalMlpAgent().initialize(spaces)
+
+
+@pytest.mark.parametrize(
+    "make_agent", [CategoricalMlpAgent, lambda: dqn_agent_for("dqn", spaces_of())]
+)
+def test_masked_agents_keep_the_contract(make_agent):
+    assert check_agent(make_agent(), spaces_of()).ok
