@@ -23,6 +23,8 @@ COMMANDS = [  # pages whose commands run
     "hooks",
     "checkpoints",
     "debugging",
+    "action_masks",
+    "hybrid_actions",
 ]
 SCRIPTS = [  # further pages whose Python runs
     "../README",
@@ -34,10 +36,7 @@ SCRIPTS = [  # further pages whose Python runs
     "algorithms/sac",
 ]
 SLOW = (
-    "first_run",
-    "custom_environment",
-    "export",
-    "debugging",
+    *("first_run", "custom_environment", "debugging", "action_masks", "hybrid_actions", "export"),
     *SCRIPTS[1:],
 )  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))

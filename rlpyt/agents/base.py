@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from rlpyt.distributions.base import Distribution
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.observation import check_normalized
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
+from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
@@ -61,6 +63,8 @@ class BaseAgent(Recorded):
         rows: indices of the environments of the next call, among the ``env_ranks`` of
             ``collector_initialize``, if the sampler acts in tiles; ``None``: all of the group.
         observation_only: True if no model reads the previous action and reward.
+        mask_sizes: number of choices of each discrete component of actions, if observations have
+            a mask of valid ones; else ``None``.
     """
 
     ModelCls: Any = None
@@ -78,6 +82,8 @@ class BaseAgent(Recorded):
     value: ClassVar[Callable[..., Tensor]]  # V [B], in agents that can bootstrap, like ``PgAgent``
     # True if each row's action is bitwise independent of the other rows in the batch.
     rows_are_independent = False
+    mask_sizes: tuple[int, ...] | None = None
+    masks_choices = False  # True if the distribution takes the mask, and not the model
 
     def __init__(
         self,
@@ -153,8 +159,8 @@ class BaseAgent(Recorded):
             **kwargs: ``global_B`` and ``env_ranks``, for agents with settings per environment.
 
         Raises:
-            ValueError: ModelCls is None, or the model normalizes observations that are not
-                floating point.
+            ValueError: ModelCls is None, the model normalizes observations that are not
+                floating point, or the part ``action_mask`` of observations is not a mask.
         """
         if self.ModelCls is None:
             raise ValueError(
@@ -162,6 +168,7 @@ class BaseAgent(Recorded):
                 f"model ({self.family}.vector for vectors, {self.family}.atari for images)."
             )
         self.env_spaces = env_spaces
+        self.mask_sizes = checked_mask_sizes(env_spaces.observation, env_spaces.action)
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
         self.model = self._build_model()
         self._inspect_models()
@@ -289,11 +296,17 @@ class BaseAgent(Recorded):
         if self.recurrent:
             # A state from a checkpoint may be on another device.
             *outputs, rnn_state = model(*inputs, buffer_to(rnn_state, self.device))
-            return tuple(outputs), rnn_state
-        output = model(*inputs)
-        if isinstance(output, tuple):
-            return output, None
-        return (tuple(output) if isinstance(output, list) else (output,)), None
+        else:
+            outputs, rnn_state = model(*inputs), None
+            if not isinstance(outputs, tuple | list):
+                outputs = (outputs,)
+        if self.mask_sizes is not None:
+            outputs = self._mask_outputs(model, outputs, inputs[0])
+        return tuple(outputs), rnn_state
+
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+        """Hook: called with the outputs of a model if observations have a mask of actions."""
+        return outputs
 
     # Acting.
 
@@ -309,7 +322,7 @@ class BaseAgent(Recorded):
         B = prev_reward.shape[0] if prev_reward.dim() else None
         self._begin_step(B)
         outputs, rnn_state = self._run(self.model, inputs, self.prev_rnn_state)
-        action, fields = self.choose(outputs, self._sample)
+        action, fields = self.choose(outputs, self._sampler(inputs[0]))
         if self.recurrent:
             agent_info = self.AgentInfoRnn(*fields, self._exchange_state(rnn_state, B))
         else:
@@ -321,11 +334,12 @@ class BaseAgent(Recorded):
     def _begin_step(self, B: int | None) -> None:
         """Hook: called before each step of B environments; ``None``: no batch dimension."""
 
-    def _sample(self, dist_info: Tensors) -> Any:
-        """Draw actions; the most likely ones in deterministic evaluation."""
-        if self._takes_mode():
-            return self.distribution.mode(dist_info)
-        return self.distribution.sample(dist_info)
+    def _sampler(self, observation: Tensors) -> Sample:
+        """Return the function that draws actions; the most likely in deterministic evaluation."""
+        draw: Any = self.distribution.mode if self._takes_mode() else self.distribution.sample
+        if self.mask_sizes is None or not self.masks_choices:
+            return draw  # type: ignore[no-any-return]
+        return partial(draw, mask=action_mask_of(observation))
 
     def _takes_mode(self) -> bool:
         """Return True if actions are the most likely ones instead of samples."""
@@ -393,9 +407,15 @@ class BaseAgent(Recorded):
         if draw is None or forward is None:
             return None
         choose = self.choose
+        masked = self.mask_sizes is not None and self.masks_choices
 
         def policy(observation: Arrays, noise: Arrays) -> tuple[Any, tuple[Any, ...], Any]:
-            action, fields = choose(forward(observation), lambda dist_info: draw(dist_info, noise))
+            def sample(dist_info: Any) -> Any:
+                if masked:
+                    return draw(dist_info, noise, action_mask_of(observation))  # type: ignore
+                return draw(dist_info, noise)
+
+            action, fields = choose(forward(observation), sample)
             if isinstance(fields[0], tuple):  # a record of parameters
                 fields = (*fields[0], *fields[1:])
             return action, fields[:-1], fields[-1]

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.agents.base import AgentStep, BaseAgent
-from rlpyt.agents.spaces import ActionScale, choices_of
+from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.base import Distribution, NoiseSpec
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.spaces.action_mask import action_mask_of, choices_of, valid_or_all
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Tensors, buffer_to
 from rlpyt.utils.collections import namedarraytuple
@@ -39,13 +40,27 @@ class UniformActions(Distribution):
         """Return the total number of discrete choices, or of components of a Box."""
         return self._scale.size if self._scale is not None else int(self.n.sum())  # type: ignore[union-attr]
 
-    def sample_rows(self, lead: tuple[int, ...]) -> Tensor:
-        """Return actions [*lead, ...]: int64 if discrete, else float32 in the space's units."""
+    def sample_rows(self, lead: tuple[int, ...], mask: Tensor | None = None) -> Tensor:
+        """Return actions [*lead, ...]: int64 if discrete, else float32 in the space's units.
+
+        Args:
+            lead: leading dimensions.
+            mask: [*lead, n], not zero where discrete choices are valid; ``None``: all are.
+        """
         noise = self._take_noise(lead, torch.device("cpu"))
         if self._scale is not None:
             return torch.as_tensor(self._scale.to_space(2 * noise - 1))
         assert self.n is not None
-        return torch.minimum((noise * self.n).floor(), self.n - 1).long()  # noise * n may round up
+        if mask is None:
+            return torch.minimum((noise * self.n).floor(), self.n - 1).long()  # it may round up
+        sizes = self.n.reshape(-1).int().tolist()
+        columns = noise.reshape(*lead, len(sizes)).unbind(-1)
+        chosen = []
+        for u, part in zip(columns, torch.split(mask, sizes, -1), strict=True):
+            valid = valid_or_all(part)
+            number = (u * valid.sum(-1)).long().unsqueeze(-1)  # among valid choices
+            chosen.append((valid.cumsum(-1) <= number).sum(-1))
+        return torch.stack(chosen, -1).reshape(noise.shape)
 
 
 class RandomAgent(BaseAgent):
@@ -67,7 +82,8 @@ class RandomAgent(BaseAgent):
     @torch.no_grad()
     def step(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Draw actions for [B] environments."""
-        action = self.distribution.sample_rows(tuple(prev_reward.shape))
+        mask = action_mask_of(buffer_to(observation, "cpu"))
+        action = self.distribution.sample_rows(tuple(prev_reward.shape), mask)
         return AgentStep(action, AgentInfo(self.value(observation, prev_action, prev_reward)))
 
     def value(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from rlpyt.models.observation import IMAGE_DIM, is_composite, marked_shape
+from rlpyt.spaces.action_mask import choices_of, unwrapped
 from rlpyt.spaces.base import Space
 
 UNBOUNDED = 1e6  # bounds beyond this are treated as missing
@@ -101,25 +102,6 @@ def box_size(action_space: Space) -> int:
     )
 
 
-def unwrapped(space: Space) -> Any:
-    """Return the gymnasium space that this space wraps, or the space itself."""
-    return getattr(space, "space", space)
-
-
-def choices_of(action_space: Space) -> np.ndarray[Any, Any] | None:
-    """Return the number of choices of each discrete component; ``None``: there are none.
-
-    Its shape is () for Discrete, and the space's for MultiDiscrete and MultiBinary.
-    """
-    space = unwrapped(action_space)
-    if type(space).__name__ == "MultiBinary":
-        return np.full(space.shape, 2)
-    choices = getattr(space, "nvec", None)
-    if choices is None and not action_space.shape:
-        choices = getattr(action_space, "n", None)
-    return None if choices is None else np.asarray(choices)
-
-
 def discrete_size(action_space: Space, agent: str = "a categorical agent") -> int:
     """Return the number of actions of a Discrete space.
 
@@ -155,6 +137,34 @@ def choice_counts(action_space: Space) -> list[int]:
     return [int(n) for n in choices.ravel()]
 
 
+def action_leaves(action_space: Space, path: str = "") -> list[tuple[str, Space]]:
+    """Return (path, space) of every part of a (nested) Dict or Tuple space without parts itself."""
+    if not is_composite(action_space.shape):
+        return [(path, action_space)]
+    named = zip(action_space.shape._fields, unwrapped(action_space).spaces, strict=True)
+    return [leaf for name, part in named for leaf in action_leaves(part, f"{path}.{name}")]
+
+
+def action_parts(action_space: Space) -> list[tuple[int, ...] | int]:
+    """Return the number of choices of each component of discrete parts, or of components of Boxes.
+
+    Raises:
+        TypeError: a part is a Box of integers or not of one dimension, or has choices of several
+            dimensions; the message names it.
+    """
+    parts: list[tuple[int, ...] | int] = []
+    for path, space in action_leaves(action_space):
+        choices = choices_of(space)
+        if choices is not None and choices.ndim < 2:
+            parts.append(tuple(int(n) for n in choices.ravel()))
+            continue
+        try:
+            parts.append(box_size(space))
+        except TypeError as error:
+            raise TypeError(f"part 'action{path}' of the action space: {error}") from None
+    return parts
+
+
 # Arguments of models that are derived from the spaces, selected by ``agent.space_arguments``.
 SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "image_shape": lambda spaces: spaces.observation.shape,  # (C, H, W)
@@ -162,6 +172,7 @@ SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "output_size": lambda spaces: discrete_size(spaces.action),
     "action_size": lambda spaces: box_size(spaces.action),
     "dims": lambda spaces: choice_counts(spaces.action),
+    "action_parts": lambda spaces: action_parts(spaces.action),
 }
 
 

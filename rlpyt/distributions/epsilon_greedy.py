@@ -8,13 +8,14 @@ from torch import Tensor
 
 from rlpyt.distributions.base import NoiseSpec, as_int, namespace
 from rlpyt.distributions.discrete import DiscreteMixin
+from rlpyt.spaces.action_mask import valid_or_all
 
 
 class EpsilonGreedy(DiscreteMixin):
     """Chooses the action of highest value, or with probability epsilon a uniformly random one.
 
-    The noise is two uniform numbers: if the first is below epsilon, the action is
-    ``floor(second * dim)``.
+    The noise is two uniform numbers: if the first is below epsilon, the action is number
+    ``floor(second * n)`` of the n actions, with a mask of the n valid actions.
 
     Args:
         epsilon: number in [0, 1], or one for each environment, [B].
@@ -48,11 +49,12 @@ class EpsilonGreedy(DiscreteMixin):
         self._epsilon_tensor = tensor
         self._epsilon_numpy = array
 
-    def sample(self, q: Tensor) -> Tensor:
+    def sample(self, q: Tensor, mask: Tensor | None = None) -> Tensor:
         """Choose actions, integers of ``dtype``.
 
         Args:
             q: values [T, B, A], [B, A] or [A]; a vector epsilon runs along B.
+            mask: as q, not zero where actions are valid; ``None``: all are.
 
         Returns:
             [T, B], [B] or [].
@@ -62,24 +64,32 @@ class EpsilonGreedy(DiscreteMixin):
         """
         self._check(q)
         noise = self._take_noise(q.shape[:-1], q.device)
-        return self.draw(q, noise).to(self.dtype)  # type: ignore[no-any-return]
+        return self.draw(q, noise, None, mask).to(self.dtype)  # type: ignore[no-any-return]
 
-    def draw(self, q: Any, noise: Any, epsilon: Any = None) -> Any:
+    def draw(self, q: Any, noise: Any, epsilon: Any = None, mask: Any = None) -> Any:
         """Return the actions [*lead] that ``sample`` draws from this noise, int64.
 
         Args:
             q: [*lead, A].
             noise: [*lead, 2] uniform on [0, 1), float32.
             epsilon: float32, a number or [B]; ``None``: the value set by ``set_epsilon``.
+            mask: [*lead, A], not zero where actions are valid; ``None``: all are.
         """
         xp = namespace(q)
         if epsilon is None:
             epsilon = self._epsilon_numpy if xp is np else self._epsilon_tensor.to(q.device)
         explore = noise[..., 0] < epsilon
-        return xp.where(explore, as_int(noise[..., 1] * self._dim), q.argmax(-1))
+        if mask is None:
+            return xp.where(explore, as_int(noise[..., 1] * self._dim), q.argmax(-1))
+        valid = valid_or_all(mask)
+        number = as_int(noise[..., 1] * valid.sum(-1, dtype=xp.float32))  # among valid actions
+        random = (valid.cumsum(-1) <= number[..., None]).sum(-1)
+        return xp.where(explore, random, xp.where(valid, q, -np.inf).argmax(-1))
 
-    def mode(self, q: Tensor) -> Tensor:
-        """Return the actions of highest value, for q as in ``sample``."""
+    def mode(self, q: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the valid actions of highest value, for arguments as in ``sample``."""
+        if mask is not None:
+            q = torch.where(valid_or_all(mask), q, -torch.inf)
         return q.argmax(-1).to(self.dtype)
 
     def _check(self, q: Tensor) -> None:
@@ -109,12 +119,15 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         """Set the values of the atoms, [P]."""
         self.z = z
 
-    def sample(self, p: Tensor, z: Tensor | None = None) -> Tensor:
+    def sample(  # type: ignore[override]
+        self, p: Tensor, z: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """Choose actions by the means of their value distributions.
 
         Args:
             p: probabilities [T, B, A, P], [B, A, P] or [A, P].
             z: values of the atoms, [P]; ``None``: the values set by ``set_z``.
+            mask: [.., A], not zero where actions are valid; ``None``: all are.
 
         Returns:
             [T, B], [B] or [] integers of ``dtype``.
@@ -125,15 +138,15 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
         q = self.mean(p, z)
         self._check(q)
         noise = self._take_noise(q.shape[:-1], q.device)
-        return super().draw(q, noise).to(self.dtype)  # type: ignore[no-any-return]
+        return super().draw(q, noise, None, mask).to(self.dtype)  # type: ignore[no-any-return]
 
-    def draw(self, p: Any, noise: Any, epsilon: Any = None) -> Any:
+    def draw(self, p: Any, noise: Any, epsilon: Any = None, mask: Any = None) -> Any:
         """Return the actions [*lead] that ``sample`` draws from this noise, for p [*lead, A, P]."""
-        return super().draw(self.mean(p), noise, epsilon)
+        return super().draw(self.mean(p), noise, epsilon, mask)
 
-    def mode(self, p: Tensor) -> Tensor:
-        """Return the actions whose value distributions have the highest mean."""
-        return super().mode(self.mean(p))
+    def mode(self, p: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the valid actions whose value distributions have the highest mean."""
+        return super().mode(self.mean(p), mask)
 
     def mean(self, p: Any, z: Tensor | None = None) -> Any:
         """Return action values [*lead, A], the means of distributions p [*lead, A, P].

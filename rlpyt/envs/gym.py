@@ -27,6 +27,8 @@ from rlpyt.envs.legacy_gym import (
     has_info,
     reset_with_seed,
 )
+from rlpyt.envs.masks import mask_reader, masked_space, warn_of_unread_mask
+from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
@@ -39,7 +41,9 @@ class GymEnvWrapper(EnvLayer):
     ``done`` is terminated or truncated; ``env_info`` has the numeric entries of the first step's
     info dict (see ``InfoSchema``) followed by ``timeout``, truncated and not terminated.
     Observations are passed through unchanged, except that those of Dict and Tuple spaces become
-    named tuples, and floating-point numbers are converted to the dtype of their space.
+    named tuples, and floating-point numbers are converted to the dtype of their space. Masks of
+    valid actions (``info["action_mask"]`` or ``env.action_masks()``) become the part
+    ``action_mask`` of observations; an observation without parts then is the part ``observation``.
 
     Both interfaces are supported: ``reset`` returns (observation, info) or the observation,
     ``step`` five values or (observation, reward, done, info), where
@@ -55,6 +59,7 @@ class GymEnvWrapper(EnvLayer):
     Raises:
         TypeError: ``env`` is a class, or not an environment.
         AttributeError: ``env`` has no ``observation_space`` or no ``action_space``.
+        ValueError: in ``reset`` and ``step``, a mask of actions is missing or invalid.
     """
 
     def __init__(
@@ -67,9 +72,12 @@ class GymEnvWrapper(EnvLayer):
         env = _checked(env)
         self.env = env
         self._action_space = _wrapped(env.action_space, act_null_value, "act", force_float32)
-        self._observation_space = _wrapped(
-            env.observation_space, obs_null_value, "obs", force_float32
-        )
+        space = _wrapped(env.observation_space, obs_null_value, "obs", force_float32)
+        self._observation_space = self._unmasked_space = space
+        self._masks = mask_reader(env, space, self._action_space)
+        if self._masks is not None:
+            self._observation_space, self._nested = masked_space(space, self._masks.space)
+            self._MaskedCls = type(self._observation_space.shape)
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None
@@ -79,7 +87,7 @@ class GymEnvWrapper(EnvLayer):
         """Select conversions once, to keep branches out of ``step``."""
         self._bind_step()
         discrete = isinstance(self.env.action_space, gymnasium.spaces.Discrete)
-        action, observation = self._action_space, self._observation_space
+        action, observation = self._action_space, self._unmasked_space
         unchanged = getattr(action, "revert_identity", True) or (
             discrete and self.env.action_space.start == 0  # fastest check: numpy integers
         )
@@ -119,6 +127,8 @@ class GymEnvWrapper(EnvLayer):
             env_info = self._info_if_not_timeout
         if self._convert is not None:
             observation = self._convert(observation)
+        if self._masks is not None:
+            observation = self._masked(observation, info, terminated)
         if type(reward) is not float:
             reward = _as_float(reward, self.env)
         return _new_tuple(EnvStep, (observation, reward, terminated or truncated, env_info))
@@ -131,8 +141,9 @@ class GymEnvWrapper(EnvLayer):
         """
         seed, self._next_seed = self._next_seed, None
         result = self.env.reset() if seed is None else reset_with_seed(self.env, seed)
+        info: Mapping[Any, Any] = {}
         if has_info(result, self.env.observation_space):
-            observation = result[0]
+            observation, info = result
         elif result is None:
             raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")
         else:  # the observation alone
@@ -140,7 +151,20 @@ class GymEnvWrapper(EnvLayer):
             self._adapt_legacy()
         if self._info_schema is None:
             self._select_conversion(observation)
-        return observation if self._convert is None else self._convert(observation)
+        if self._convert is not None:
+            observation = self._convert(observation)
+        if self._masks is not None:
+            return self._masked(observation, info)
+        if FIELD in info and not has_mask(self._observation_space):
+            warn_of_unread_mask(self.env)
+        return observation
+
+    def _masked(self, observation: Any, info: Any, terminated: bool = False) -> Any:
+        """Return an observation with the mask as its last part."""
+        assert self._masks is not None
+        mask = self._masks.read(info, terminated)
+        parts = (*observation, mask) if self._nested else (observation, mask)
+        return _new_tuple(self._MaskedCls, parts)
 
     def _adapt_legacy(self) -> None:
         """Translate return values of the old interface from now on."""
@@ -150,7 +174,7 @@ class GymEnvWrapper(EnvLayer):
 
     def _select_conversion(self, observation: Any) -> None:
         """Convert observations from now on if this one does not have its space's dtype."""
-        dtype = getattr(self._observation_space, "dtype", None)
+        dtype = getattr(self._unmasked_space, "dtype", None)
         own = getattr(observation, "dtype", None)
         narrower = self._force_float32 and own == np.float64 and dtype == np.float32
         listed = own is None and isinstance(observation, list | float | int)
@@ -159,7 +183,8 @@ class GymEnvWrapper(EnvLayer):
 
     def _convert_info(self, info: Any, timeout: bool) -> Any:
         if self._info_schema is None:
-            self._info_schema = schema = InfoSchema(info, "info", appended=("timeout",))
+            ignored = () if self._masks is None else (FIELD,)
+            self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored)
             self._always_info = bool(schema.fields)
             self._info_if_timeout = schema.convert({}, True)
             self._info_if_not_timeout = schema.convert({}, False)

@@ -29,15 +29,22 @@ class InfoSchema:
         example: info dict returned by the environment.
         name: name of the type; nested dicts append ``_key``.
         appended: names of bool fields at the end, set by the caller of ``convert``.
+        ignored: keys to leave out.
     """
 
     def __init__(
-        self, example: Mapping[Any, Any], name: str = "info", appended: Sequence[str] = ()
+        self,
+        example: Mapping[Any, Any],
+        name: str = "info",
+        appended: Sequence[str] = (),
+        ignored: Sequence[str] = (),
     ) -> None:
         self.fields: dict[Any, Any] = {}  # info key -> InfoSchema, or the example value
-        self._known = set(example)
+        self._known = {*example, *ignored}
         self._reported: set[Any] = set()
         for key, value in example.items():
+            if key in ignored:
+                continue
             if key in appended:
                 self._report(key, "is dropped: the field is reserved")
             elif isinstance(value, Mapping):

@@ -25,6 +25,7 @@ WRAPPER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "ClipAction": (),
     "RescaleAction": (),
     "ClipReward": (),
+    "ActionMaskObservation": (),
     "DtypeObservation": (),
     "FilterObservation": (),
     "FlattenObservation": (),

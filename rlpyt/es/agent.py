@@ -1,5 +1,6 @@
 """Agent of evolution strategies: each environment evaluates its own candidate policy."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.es.model import EsPolicyModel, Population, RowPolicies
 from rlpyt.models.observation import marked_shape
+from rlpyt.spaces.action_mask import action_mask_of, valid_or_all
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.collections import namedarraytuple
 
@@ -119,6 +121,9 @@ class EsAgent(BaseAgent):
             output = torch.from_numpy(outputs)
         else:
             output = self.population.policy(observation)
+        mask = action_mask_of(observation)
+        if mask is not None:
+            output = output.masked_fill(~valid_or_all(mask), -math.inf)
         action = output.argmax(-1) if self.scale is None else self.scale.to_space(output)
         return AgentStep(action, AgentInfo())
 

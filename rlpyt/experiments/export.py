@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.export.graph_signature import InputKind
 
-from rlpyt.agents.spaces import unwrapped
 from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, read_policy
 from rlpyt.models.observation import is_composite
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
+from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of

@@ -18,7 +18,7 @@ from rlpyt.experiments.hardware import with_ranks_of_torchrun
 from rlpyt.experiments.options import CONFIG, RunOptions, read_options
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.runner import PARTS_FILE
-from rlpyt.samplers.env_batch import bounds_of
+from rlpyt.samplers.env_batch import bounds_of, clipped
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
@@ -239,7 +239,7 @@ class Run:
         self._prev_action = buffer_func(numpify_buffer(action), np.take, 0, 0)
         if self._bounds is None:
             return self._prev_action
-        return np.clip(self._prev_action, *self._bounds)
+        return clipped(self._prev_action, self._bounds)
 
     def play(
         self,

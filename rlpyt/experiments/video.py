@@ -16,7 +16,7 @@ import torch
 from rlpyt.envs.base import build_env
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.run import Run
-from rlpyt.samplers.env_batch import bounds_of
+from rlpyt.samplers.env_batch import bounds_of, clipped
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from rlpyt.utils.checks import whole_number
 from rlpyt.vis.images import Image, captioned, picture_of, shrunk, tile
@@ -227,7 +227,7 @@ class _AgentActor(_Actor):
         actions = numpify_buffer(action)
         self._action[:] = actions
         if self._bounds is not None:
-            actions = np.clip(actions, *self._bounds)
+            actions = clipped(actions, self._bounds)
         return [actions[b] for b in rows]
 
 

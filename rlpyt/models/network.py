@@ -1,5 +1,6 @@
 """Bases of models, which consist of an encoder, an optional recurrent layer, and heads."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from rlpyt.models.observation import (
 )
 from rlpyt.models.recurrent import Memory, MlpMemory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
@@ -33,6 +35,12 @@ class Network(nn.Module):
     `VectorModel` and `ImageModel` implement ``encode``; a model implements ``heads``, and
     ``recurrent_layer`` if it is recurrent.
     """
+
+    _takes_mask: ClassVar[bool] = False  # True if ``heads`` takes a mask of actions
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._takes_mask = "mask" in inspect.signature(cls.heads).parameters
 
     @property
     def recurrent_layer(self) -> Any:
@@ -63,8 +71,23 @@ class Network(nn.Module):
         raise NotImplementedError
 
     def heads(self, features: Tensor) -> Any:
-        """Return the outputs for features [.., F]: a tensor [.., ...], or a tuple of them."""
+        """Return the outputs for features [.., F]: a tensor [.., ...], or a tuple of them.
+
+        Models of policies may take a second argument ``mask``, valid actions [.., n], or ``None``.
+        """
         raise NotImplementedError
+
+    @property
+    def masks_actions(self) -> bool:
+        """Return True if ``heads`` gives invalid actions the probability zero."""
+        return self._takes_mask
+
+    def _heads_of(self, features: Tensor, observation: Tensors) -> Any:
+        mask = action_mask_of(observation) if self._takes_mask else None
+        if mask is None:
+            return self.heads(features)
+        mask = mask.reshape(*features.shape[:-1], mask.shape[-1])
+        return self.heads(features, mask)  # type: ignore[call-arg]
 
     def forward(
         self,
@@ -90,13 +113,13 @@ class Network(nn.Module):
         features, lead = self.encode(observation)
         layer = self.recurrent_layer
         if layer is None:
-            outputs = self.heads(features)
+            outputs = self._heads_of(features, observation)
             return outputs if lead is None else restore_leading_dims(outputs, *lead)
         assert lead is not None and isinstance(prev_action, Tensor) and prev_reward is not None
         features, rnn_state = run_recurrent(
             layer, features, prev_action, prev_reward, init_rnn_state, *lead[1:]
         )
-        outputs = restore_leading_dims(self.heads(features), *lead)
+        outputs = restore_leading_dims(self._heads_of(features, observation), *lead)
         return (*outputs, rnn_state) if isinstance(outputs, tuple) else (outputs, rnn_state)
 
 

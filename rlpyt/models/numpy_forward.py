@@ -21,9 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import fx, nn
 
+from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.observation import Shape, flatten_numpy, is_composite
+from rlpyt.models.observation import Shape, flatten_numpy, is_composite, mask_size
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Arrays
 
 Array = NDArray[np.float32]
@@ -33,6 +35,7 @@ CONTAINERS = (MlpModel, nn.Sequential)
 MAX_LOOP_COLUMNS = 4  # up to this number, a loop over columns is faster than a reduction
 
 _ZERO = np.zeros((), np.float32)
+_LOWEST = np.finfo(np.float32).min
 
 
 def _relu(x: Array, out: Array) -> None:
@@ -70,6 +73,7 @@ class Program(NamedTuple):
         tail: nodes of the graph that are not towers, in order; the output is the last.
         towers: index of the tower of each node that is one.
         parameters: arrays that the tail reads, by the names of their nodes.
+        mask: node of the mask of actions, if ``heads`` takes one.
     """
 
     stages: list[list[tuple[int, Layer]]]
@@ -77,6 +81,7 @@ class Program(NamedTuple):
     tail: list[fx.Node]
     towers: dict[fx.Node, int]
     parameters: dict[str, Array]
+    mask: fx.Node | None
 
 
 class NumpyForward:
@@ -104,6 +109,7 @@ class NumpyForward:
         self._observation_shape = observation_shape
         self._is_vector = not is_composite(observation_shape)
         self._normalize = normalize
+        self._mask_size = None if program.mask is None else mask_size(observation_shape)
         self._weights = [
             [np.empty(layer.weight.shape[::-1], np.float32) for _, layer in stage]
             for stage in program.stages
@@ -113,7 +119,7 @@ class NumpyForward:
             for stage, weights in zip(program.stages, self._weights)
             for (_, layer), copy in zip(stage, weights)
         ]
-        self._bound: dict[int, tuple[list[Any], list[Step], tuple[Array, ...]]] = {}
+        self._bound: dict[int, tuple[list[Any], list[Step], tuple[Array, ...], Any]] = {}
         self.refresh()
 
     def __call__(self, observation: Arrays) -> tuple[Array, ...]:
@@ -127,7 +133,9 @@ class NumpyForward:
             x = (x - self._mean) / self._std
             np.clip(x, -self._normalize[1], self._normalize[1], out=x)
         bound = self._bound.get(len(x))
-        stages, tail, results = self._allocate(len(x)) if bound is None else bound
+        stages, tail, results, invalid = self._allocate(len(x)) if bound is None else bound
+        if invalid is not None:
+            np.equal(action_mask_of(observation), 0, invalid)
         for dots, flat, bias, activations in stages:
             for source, weight, out in dots:
                 (x if source is None else source).dot(weight, out)
@@ -147,8 +155,12 @@ class NumpyForward:
             self._mean = rms.mean.numpy()
             self._std = rms.std(min_var).numpy()
 
-    def _allocate(self, B: int) -> tuple[list[Any], list[Step], tuple[Array, ...]]:
-        """Allocate buffers for B rows; return (stages, steps of the tail, results)."""
+    def _allocate(self, B: int) -> tuple[list[Any], list[Step], tuple[Array, ...], Any]:
+        """Allocate buffers for B rows.
+
+        Returns:
+            (stages, steps of the tail, results, mask of invalid actions or ``None``).
+        """
         program, stages = self._program, []
         regions: list[Any] = [None] * len(program.sources)  # latest output of each tower
         for stage, weights in zip(program.stages, self._weights):
@@ -166,7 +178,8 @@ class NumpyForward:
             stages.append((dots, flat, bias, _merge_activations(stage, outs, flat)))
             for (tower, _), out in zip(stage, outs):
                 regions[tower] = out
-        self._bound[B] = (stages, *_bind_tail(program, regions))
+        invalid = None if self._mask_size is None else np.zeros((B, self._mask_size), np.bool_)
+        self._bound[B] = (stages, *_bind_tail(program, regions, invalid), invalid)
         self.refresh()
         return self._bound[B]
 
@@ -287,10 +300,12 @@ def _trace(model: nn.Module) -> Program | None:
             graph = _HeadsTracer().trace(model)
     except Exception:  # user code, called with proxies instead of tensors
         return None
-    program = Program([], [], [], {}, {})
+    program = Program([], [], [], {}, {}, None)
     depths: list[int] = []  # depth of each tower's last layer
     for node in graph.nodes:
-        if node.op == "placeholder":
+        if node.op == "placeholder" and node.target == "mask":
+            program = program._replace(mask=node)
+        elif node.op == "placeholder":
             features = node
         elif node.op == "call_module":
             source = node.args[0] if len(node.args) == 1 and not node.kwargs else None
@@ -357,13 +372,22 @@ def _has_hooks(module: nn.Module) -> bool:
 Bound = tuple[Any, Step | None]
 
 
-def _bind_tail(program: Program, regions: list[Any]) -> tuple[list[Step], tuple[Array, ...]]:
+def _bind_tail(
+    program: Program, regions: list[Any], invalid: NDArray[np.bool_] | None = None
+) -> tuple[list[Step], tuple[Array, ...]]:
     """Return the functions that compute a tail from the towers' outputs, and the results.
+
+    Args:
+        program: the traced model.
+        regions: outputs of the towers.
+        invalid: [B, n], buffer of the mask of invalid actions; ``None``: there is no mask.
 
     Raises:
         _Untranslatable: an operation or its arguments are not supported.
     """
     values: dict[fx.Node, Any] = {node: regions[k] for node, k in program.towers.items()}
+    if program.mask is not None:
+        values[program.mask] = invalid
     steps: list[Step] = []
     for node in program.tail:
         if node.op == "get_attr":
@@ -493,6 +517,19 @@ def _softmax(free: Any, x: Array, dim: int, dtype: Any = torch.float32) -> Bound
     return out, copy_and_softmax
 
 
+def _mask_logits(free: Any, x: Array, invalid: NDArray[np.bool_] | None) -> Bound:
+    if invalid is None:
+        return x, None
+    out = x if free[0] else np.empty_like(x)
+
+    def mask() -> None:
+        if out is not x:
+            out[...] = x
+        np.copyto(out, _LOWEST, where=invalid)
+
+    return out, mask
+
+
 def _concatenate(free: Any, parts: Sequence[Array], dim: int = 0) -> Bound:
     if dim in (-1, 1) and _are_consecutive(parts):  # parts of a split array
         shape = (len(parts[0]), sum(part.shape[1] for part in parts))
@@ -555,6 +592,7 @@ OPERATIONS: dict[Any, Callable[..., Bound]] = {
     "expand_as": _view(lambda x, other: np.broadcast_to(x, other.shape)),
     **dict.fromkeys(("clone", "contiguous", "detach"), _copy),
     **dict.fromkeys(("float", "to"), _same),
+    mask_logits: _mask_logits,
 }
 SPLITS = (torch.split, "split")
 COMPUTED = {

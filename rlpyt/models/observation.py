@@ -2,7 +2,8 @@
 
 A model takes the shape of an observation: a tuple of integers, or, for nested (Dict, Tuple) spaces,
 a named tuple of shapes. `marked_shape` returns subclasses of tuple for images and category numbers,
-by which models choose an encoder. They are equal to plain tuples.
+by which models choose an encoder, and for masks of valid actions, which they leave out. They are
+equal to plain tuples.
 """
 
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, leaves_of
 
@@ -61,15 +63,30 @@ class CategoryShape(tuple[int, ...]):
         return new
 
 
+class MaskShape(tuple[int, ...]):
+    """Shape (n,) of a mask of valid actions, see `rlpyt.spaces.action_mask`."""
+
+
+MARKED = (ImageShape, CategoryShape, MaskShape)  # all others are vectors
+
+
 def marked_shape(space: Space) -> Any:
-    """Return the shape of an observation space, with images and category numbers marked.
+    """Return the shape of an observation space, with images, category numbers and mask marked.
 
     An image is a Box of three dimensions; its channels are last if H > C in (H, W, C). Category
-    numbers are Discrete and MultiDiscrete spaces, and an ``IntBox`` of shape ().
+    numbers are Discrete and MultiDiscrete spaces, and an ``IntBox`` of shape (). The mask is the
+    part ``action_mask``.
     """
+    shape = _marked_shape(space)
+    if has_mask(space):
+        shape = shape._replace(**{FIELD: MaskShape(getattr(shape, FIELD))})
+    return shape
+
+
+def _marked_shape(space: Space) -> Any:
     unwrapped: Any = getattr(space, "space", space)  # the gymnasium space, if it is wrapped
     if is_composite(space.shape):
-        return type(space.shape)(*map(marked_shape, unwrapped.spaces))
+        return type(space.shape)(*map(_marked_shape, unwrapped.spaces))
     shape = tuple(space.shape)
     sizes = _category_sizes(space, unwrapped)
     if sizes and max(sizes) <= MAX_CATEGORIES:
@@ -121,9 +138,14 @@ def observation_size(shape: Shape) -> int:
 
 def vector_size(shape: Shape) -> int:
     """Return the number of components of an observation's vectors."""
-    marked = (ImageShape, CategoryShape)
-    vectors = [leaf for leaf in leaf_shapes(shape) if not isinstance(leaf, marked)]
+    vectors = [leaf for leaf in leaf_shapes(shape) if not isinstance(leaf, MARKED)]
     return sum(int(np.prod(leaf, dtype=np.int64)) for leaf in vectors)
+
+
+def mask_size(shape: Shape) -> int | None:
+    """Return the number of entries of the mask of actions; ``None``: there is none."""
+    mask = getattr(shape, FIELD, None)
+    return int(mask[0]) if isinstance(mask, MaskShape) else None
 
 
 def split_observation(
@@ -137,7 +159,7 @@ def split_observation(
 
     Returns:
         Vectors [*lead, size] float32, category numbers as one-hot vectors [*lead, size] float32,
-        and unchanged images, each in order.
+        and unchanged images, each in order. A mask of actions is left out.
 
     Raises:
         ValueError: the observation does not end with ``shape``.
@@ -153,7 +175,7 @@ def split_observation(
                 torch.nn.functional.one_hot(columns[..., i], n).float()
                 for i, n in enumerate(leaf_shape.sizes)
             ]
-        else:
+        elif not isinstance(leaf_shape, MaskShape):
             vectors.append(_as_vector(leaf, leaf_shape))
     return vectors, categories, images
 
@@ -192,7 +214,7 @@ def flatten_numpy(observation: Arrays, shape: Shape) -> NDArray[np.float32]:
             categories += [
                 np.eye(n, dtype=np.float32)[columns[:, i]] for i, n in enumerate(leaf_shape.sizes)
             ]
-        else:
+        elif not isinstance(leaf_shape, MaskShape):
             vectors.append(leaf.reshape(len(leaf), -1).astype(np.float32, copy=False))
     parts = vectors + categories
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
@@ -211,8 +233,7 @@ def check_normalized(models: Iterable[Any], observation_space: Space) -> None:
         return
     leaves = [np.asarray(x) for x in leaves_of(observation_space.null_value())]
     shapes = leaf_shapes(marked_shape(observation_space))
-    marked = (ImageShape, CategoryShape)
-    vectors = [x for x, shape in zip(leaves, shapes) if not isinstance(shape, marked)]
+    vectors = [x for x, shape in zip(leaves, shapes) if not isinstance(shape, MARKED)]
     others = sorted({str(x.dtype) for x in vectors if x.dtype.kind != "f"})
     if others or not vectors:
         found = f"entries of {', '.join(others)}" if others else "no vectors"

@@ -32,6 +32,7 @@ from rlpyt.samplers.step_checks import (
     check_reward_and_done,
     float_leaves,
 )
+from rlpyt.spaces.action_mask import action_mask_of, sample_valid
 from rlpyt.utils.buffer import (
     NumpyArrays,
     _named_leaves,
@@ -57,8 +58,7 @@ def env_examples(env: Env | VectorEnv) -> AttrDict:
     Raises:
         ValueError, TypeError: an output has the wrong type or shape.
     """
-    action = env.action_space.sample()
-    first_observation, step = _one_step(env, action)
+    action, first_observation, step = _one_step(env)
     check_parts(step)
     next_observation, reward, done, env_info = step
     _check_observation(env, next_observation)
@@ -76,15 +76,26 @@ def env_examples(env: Env | VectorEnv) -> AttrDict:
     )
 
 
-def _one_step(env: Env | VectorEnv, action: object) -> tuple[Any, Any]:
-    """Return the first observation and a step; of a vector environment, its first row's."""
+def _one_step(env: Env | VectorEnv) -> tuple[Any, Any, Any]:
+    """Return an action, the first observation and a step; of a vector environment, its first row's.
+
+    The action is random, among the valid ones if there is a mask.
+    """
+    action = env.action_space.sample()
+    batch = env.reset()
+    masks = action_mask_of(batch)
     if not is_batch(env):
-        return env.reset(), env.step(action)
-    first_observation = buffer_func(env.reset(), lambda x: x[0].copy())
+        if masks is not None:
+            action = sample_valid(env.action_space, masks)
+        return action, batch, env.step(action)
+    first_observation = buffer_func(batch, lambda x: x[0].copy())
     actions = buffer_from_example(action, env.n)
     actions[:] = action
+    for b, mask in enumerate(() if masks is None else masks):
+        actions[b] = sample_valid(env.action_space, mask)
     step = env.step(actions)
-    return first_observation, EnvStep(*(buffer_func(leaf, lambda x: x[0]) for leaf in step))
+    row = EnvStep(*(buffer_func(leaf, lambda x: x[0]) for leaf in step))
+    return action, first_observation, row
 
 
 def _check_observation(env: Env | VectorEnv, observation: object) -> None:

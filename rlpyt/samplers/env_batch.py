@@ -26,6 +26,7 @@ from rlpyt.samplers.step_checks import (
     fields_of,
     steps_until_validation,
 )
+from rlpyt.spaces.action_mask import sample_valid, unwrapped
 from rlpyt.utils.buffer import NumpyArrays, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
@@ -82,8 +83,16 @@ class EnvBatch:
         """
         raise NotImplementedError
 
-    def sample_action(self, b: int, seed: int, rank: int) -> Any:
-        """Return a random action for row b, the environment of this global rank."""
+    def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
+        """Return a random action for row b, the environment of this global rank.
+
+        Args:
+            b, seed, rank: row, seed of the run, global rank.
+            mask: [n], see `rlpyt.spaces.action_mask`; ``None``: every action is valid.
+
+        Raises:
+            ValueError: no action is valid.
+        """
         raise NotImplementedError
 
     def hold(self, rows: Iterable[int]) -> None:
@@ -180,9 +189,9 @@ class ListEnvBatch(EnvBatch):
             raise
         return ended
 
-    def sample_action(self, b: int, seed: int, rank: int) -> Any:
+    def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
         """Return a sample of the environment's action space."""
-        return self.envs[b].action_space.sample()
+        return _sample(self.envs[b].action_space, mask)
 
     def _write_info(self, env_info: NamedArrayTuple, b: int, info: Any) -> None:
         if not info:
@@ -294,12 +303,12 @@ class VectorEnvBatch(EnvBatch):
             ended = [b for b in ended if b not in self.held]
         return ended
 
-    def sample_action(self, b: int, seed: int, rank: int) -> Any:
+    def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
         """Return a sample of row b's copy of the action space."""
         if b not in self._action_spaces:
             self._action_spaces[b] = copy.deepcopy(self.spaces.action)
             self._action_spaces[b].seed(env_seed(seed, rank, "random actions"))
-        return self._action_spaces[b].sample()
+        return _sample(self._action_spaces[b], mask)
 
     def _watch_rows(
         self,
@@ -332,6 +341,10 @@ def _fits(result: EnvStep, shape: tuple[Any, ...], n: int) -> bool:
         return False
 
 
+def _sample(action_space: Any, mask: Array | None) -> Any:
+    return action_space.sample() if mask is None else sample_valid(action_space, mask)
+
+
 def make_env_batch(envs: Sequence[Any], context: CollectorContext) -> EnvBatch:
     """Return these environments as one batch."""
     return (VectorEnvBatch if is_batch(envs[0]) else ListEnvBatch)(envs, context)
@@ -362,8 +375,14 @@ def fit_info(info: Any, example: NamedArrayTuple) -> Any:
     return example._make(filled)
 
 
-def bounds_of(space: Any) -> tuple[Array, Array] | None:
-    """Return the bounds (low, high) of continuous actions, or ``None`` if there are none."""
+Bounds = tuple[Array, Array] | list[Any]  # (low, high), or of each part, ``None`` without bounds
+
+
+def bounds_of(space: Any) -> Bounds | None:
+    """Return the bounds of continuous actions for ``clipped``, or ``None`` if there are none."""
+    if hasattr(getattr(space, "shape", None), "_fields"):
+        parts = [bounds_of(part) for part in unwrapped(space).spaces]
+        return parts if any(part is not None for part in parts) else None
     try:
         low, high, dtype = space.low, space.high, space.dtype
     except AttributeError:
@@ -375,9 +394,19 @@ def bounds_of(space: Any) -> tuple[Array, Array] | None:
     return np.asarray(low, np.float32), np.asarray(high, np.float32)
 
 
-def clipped(action: Array, low: Array, high: Array) -> Array:
-    """Return clipped actions, three times as fast as ``np.clip`` for few rows."""
-    return np.minimum(np.maximum(action, low), high)  # type: ignore[no-any-return]
+def clipped(action: Any, bounds: Bounds) -> Any:
+    """Return clipped actions, three times as fast as ``np.clip`` for few rows.
+
+    Args:
+        action: actions [*lead, ...], a (nested) named tuple for bounds of several parts.
+        bounds: result of ``bounds_of``.
+    """
+    if isinstance(bounds, list):
+        rows = zip(tuple(action), bounds, strict=True)
+        parts = [part if own is None else clipped(part, own) for part, own in rows]
+        return action._make(parts)
+    low, high = bounds
+    return np.minimum(np.maximum(action, low), high)
 
 
 def needs_reset(record: NamedArrayTuple) -> Array:

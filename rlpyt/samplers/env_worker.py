@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from rlpyt.samplers.step_checks import (
     first_not_finite,
     float_leaves,
 )
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, buffer_func
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import completed
@@ -94,6 +95,8 @@ class EnvWorker:
             self.context.progress = progress
         self._bootstraps = "bootstrap_value" in self.slots[0].agent._fields
         self._floats: dict[int, Any] = {}  # slot -> (next observations, leaves to check)
+        masked = action_mask_of(self.slots[0].env.observation) is not None
+        self._mask_sizes = mask_sizes(spec.examples.spaces.action) if masked else ()
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
         self.collector: BaseCollector
@@ -270,6 +273,7 @@ class EnvWorker:
             except Exception as error:
                 if not isinstance(error, Abandoned):
                     self._raise_not_finite_cause(slot, error)
+                    self._raise_mask_cause(slot, error)
                 raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
         self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
@@ -277,6 +281,8 @@ class EnvWorker:
         )
         if self.collector.check_finite:
             self._check_finite(slot)
+        if self._mask_sizes:
+            self._check_masks(slot)
         self._note(status.ACTIVITY, status.IDLE)
         return list(completed)
 
@@ -302,6 +308,48 @@ class EnvWorker:
         if not all_finite(self._floats[slot][1]):
             raise self._not_finite(samples, next_observation)
 
+    def _check_masks(self, slot: int) -> None:
+        """Check that every mask of this batch allows an action and has entries 0 or 1.
+
+        Raises:
+            ValueError: a mask is invalid.
+        """
+        env = self.slots[slot].env
+        done = env.done
+        used = np.ones_like(done, dtype=np.bool_)
+        used[1:] = ~(done[1:] & done[:-1])  # not in rows that wait for a reset
+        found = mask_error(action_mask_of(env.observation), self._mask_sizes, used)
+        if found is not None:
+            (t, b), message = found
+            self._raise_mask_error(slot, t, b, message)
+
+    def _raise_mask_error(self, slot: int, t: int, b: int, message: str) -> NoReturn:
+        """Raise ValueError about the mask of row t, which the step before or a reset returned."""
+        samples = self.slots[slot]
+        self.context.actions = samples.agent.action[t - 1]
+        self._note_step(t - 1, b, t == 0 or bool(needs_reset(samples.env)[t - 1, b]))
+        raise ValueError(message)
+
+    def _raise_mask_cause(self, slot: int, error: Exception) -> None:
+        """Raise ValueError instead of this error if an environment failed after an invalid mask.
+
+        Environments may reject the actions that an agent takes if no action is valid.
+
+        Raises:
+            ValueError: a mask of the current step is invalid.
+        """
+        env, t = self.slots[slot].env, self.context.progress[status.STEP]
+        if not self._mask_sizes or t < 0:
+            return
+        used = ~env.done[t - 1].astype(np.bool_) if t else True
+        found = mask_error(action_mask_of(env.observation)[t], self._mask_sizes, used)
+        if found is not None:
+            (b,), message = found
+            try:
+                self._raise_mask_error(slot, t, b, message)
+            except ValueError as clear_error:
+                raise clear_error from error
+
     def _raise_not_finite_cause(self, slot: int, error: Exception) -> None:
         """Raise NonFiniteError instead of this error if NaN observations or rewards caused it.
 
@@ -322,11 +370,15 @@ class EnvWorker:
         """Return the error about the first NaN or infinite number, and record its step."""
         t, b, message = first_not_finite(samples.env, next_observation)
         by_reset = message.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
+        self._note_step(t, b, by_reset)
+        self.context.actions = samples.agent.action[t]
+        return NonFiniteError(f"{message}. {FINITE_REMEDY}")
+
+    def _note_step(self, t: int, b: int, by_reset: bool) -> None:
+        """Record the step of row b, or the reset after it, that an error is about."""
         progress = self.context.progress
         progress[status.ROW], progress[status.STEP] = b, t
         progress[status.ACTIVITY] = status.RESETTING if by_reset else status.STEPPING
-        self.context.actions = samples.agent.action[t]
-        return NonFiniteError(f"{message}. {FINITE_REMEDY}")
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
         """Give each environment tasks for its next episodes; return the number that each has."""

@@ -21,6 +21,7 @@ from rlpyt.samplers.policy_source import (
 )
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
+from rlpyt.spaces.action_mask import action_mask_of, mask_sizes, no_valid_action
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import NamedArrayTuple
 
@@ -120,6 +121,7 @@ class EvalCollector(BaseEvalCollector):
             self.example_step = self._make_example_step()
         if self._env_batch is None:
             self._env_batch = make_env_batch(self.envs, self.context)
+            self._mask_sizes = mask_sizes(self._env_batch.spaces.action)
             self._step = buffer_func(self.example_step, np.zeros_like)
             if self.step_buffer_np is not None:
                 self._step = self._step._replace(**dict(self.step_buffer_np.items()))
@@ -174,6 +176,9 @@ class EvalCollector(BaseEvalCollector):
 
     def _watch_step(self, b: int, a: object, r: float, d: bool, info: object) -> None:
         step = self._step
+        masks = action_mask_of(step.observation)
+        if masks is not None and not masks[b].any():
+            raise ValueError(no_valid_action(masks[b], self._mask_sizes))
         self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
 
     def _on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool:

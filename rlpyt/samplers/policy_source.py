@@ -13,7 +13,9 @@ import torch
 
 from rlpyt.agents.base import BaseAgent, FastPolicy
 from rlpyt.processes.child import Abandoned
+from rlpyt.processes.status import ACTIVITY, ROW, STEPPING
 from rlpyt.samplers.env_batch import EnvBatch
+from rlpyt.spaces.action_mask import action_mask_of, next_valid
 from rlpyt.utils.buffer import NumpyArrays, leaves_of, torchify_buffer
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.seed import stream
@@ -299,8 +301,17 @@ class RandomPolicy:
         else:
             env_batch.hold(np.flatnonzero(first_step > t).tolist())
             env_batch.reset(self._step.observation, np.flatnonzero(first_step == t).tolist())
+        masks = action_mask_of(self._step.observation)
         for b in set(range(env_batch.B)) - env_batch.held:
-            self._step.action[b] = env_batch.sample_action(b, self._seed, self._env_ranks[b])
+            mask = None if masks is None else masks[b]
+            if mask is not None:  # an error names the step that returned it
+                env_batch.progress[ROW], env_batch.progress[ACTIVITY] = b, STEPPING
+            action = env_batch.sample_action(b, self._seed, self._env_ranks[b], mask)
+            self._step.action[b] = action
+        if masks is not None and not env_batch.can_hold:  # held rows are stepped, too
+            for b in env_batch.held:
+                action = next_valid(env_batch.spaces.action, self._step.action[b], masks[b])
+                self._step.action[b] = action
         return True
 
     def finish(self) -> None:

@@ -83,7 +83,7 @@ class Rollout:
                 self.zero_waiting_rows()
             for batch, record in write_action:
                 batch[t] = record
-            action = step.action if bounds is None else clipped(step.action, *bounds)
+            action = step.action if bounds is None else clipped(step.action, bounds)
             done = env_batch.advance(step, action, watch)
             if waiting:
                 self.zero_waiting_rows()

@@ -171,7 +171,11 @@ class Sampler(BaseSampler):
         else:
             self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
             with undisturbed():  # keep this process's random streams, as with workers
-                self._env_worker.start()
+                try:
+                    self._env_worker.start()
+                except Exception as error:
+                    error.add_note(f"({self._env_worker.where()})")
+                    raise
 
     def _env_worker_specs(
         self,

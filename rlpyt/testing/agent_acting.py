@@ -9,7 +9,7 @@ from rlpyt.distributions.base import Distribution
 from rlpyt.testing.agent_case import AgentCase
 from rlpyt.testing.env_values import leaf_spaces
 from rlpyt.testing.trees import described, difference, non_finite, row_of, same_layout
-from rlpyt.utils.buffer import _named_leaves, leaves_of
+from rlpyt.utils.buffer import _named_leaves, leaves_of, numpify_buffer
 from rlpyt.utils.collections import is_namedarraytuple
 
 
@@ -222,7 +222,7 @@ def check_fast_policy(case: AgentCase) -> None:
         return
     for t in range(case.T):
         action, info = case.act(agent, t)
-        observation = case.at(t).observation.numpy()
+        observation = numpify_buffer(case.at(t).observation)
         own, parameters, value = policy(observation, case.noise(agent.noise_spec, t))
         ours = tuple(np.asarray(x) for x in (own, *parameters, value))
         theirs = (*leaves_of(action), *leaves_of(info))

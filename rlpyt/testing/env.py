@@ -19,6 +19,7 @@ CHECKS = {
     "image-layout": "images are [C, H, W]",
     "structure": "reset and step return what the contract says",
     "observation": "elements of the space: structure, shape, dtype, bounds",
+    "action-mask": "observations' part action_mask, if any, allows an action",
     "reward": "finite numbers",
     "done": "bool",
     "env-info": "a record of numbers with the same fields, shapes and dtypes at every step",
@@ -144,7 +145,8 @@ def _examine(case: EnvCase) -> None:
     if not run("spaces", env_checks.check_spaces):
         return
     run("image-layout", env_checks.check_images)
-    if not run("structure observation reward done env-info actions buffers", EnvCase.explore):
+    values = "structure observation action-mask reward done env-info actions buffers"
+    if not run(values, EnvCase.explore):
         return
     run("episodes time-limit", env_checks.check_time_limit)
     run("seeding", env_checks.check_seeding)

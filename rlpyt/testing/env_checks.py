@@ -14,6 +14,7 @@ from gymnasium.utils import env_checker
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.errors import WorkerError
 from rlpyt.processes.call import run_in_child
+from rlpyt.spaces.action_mask import checked_mask_sizes
 from rlpyt.testing.env_runs import (
     EnvCase,
     Recording,
@@ -132,6 +133,12 @@ def check_spaces(case: EnvCase) -> None:
                 f"the shapes of {name}_space.null_value() are {shapes}, unlike those of samples",
                 "return from null_value() an element shaped like samples.",
             )
+    try:
+        checked_mask_sizes(env.observation_space, env.action_space)
+    except ValueError as error:
+        fix = "declare spaces.MultiBinary(n)."
+        case.report.error("action-mask", str(error), fix)
+        raise Stop from error
     spaces = getattr(env, "spaces", None)
     expect(
         None not in (getattr(spaces, "observation", None), getattr(spaces, "action", None)),

@@ -14,6 +14,7 @@ from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import with_rows
+from rlpyt.spaces.action_mask import action_mask_of, next_valid
 from rlpyt.testing.env_values import ValueInspector
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import copied, difference, row_of, stacked
@@ -78,6 +79,7 @@ class EnvRows:
 
     def __init__(self, env: Any, inspect: ValueInspector | None = None) -> None:
         self.env, self.inspect = env, inspect
+        self._masks: dict[int, Any] = {}  # of each row's last observation
         self.batched = is_batch(env)
         self.n = env.n if self.batched else 1
 
@@ -91,7 +93,7 @@ class EnvRows:
     def reset(self) -> list[Any]:
         """Start an episode in every row; return the observations."""
         self.raw = self.env.reset()
-        return self._observations(self.raw, self.n)
+        return self._observations(self.raw, range(self.n))
 
     def reset_rows(self, rows: Sequence[int]) -> list[Any]:
         """Start an episode in some rows; return their observations."""
@@ -99,33 +101,42 @@ class EnvRows:
             return []
         if not self.batched:
             return self.reset()
-        return self._observations(self.env.reset_rows(np.array(rows, np.int64)), len(rows))
+        return self._observations(self.env.reset_rows(np.array(rows, np.int64)), rows)
 
-    def _observations(self, observation: Any, n: int) -> list[Any]:
+    def _observations(self, observation: Any, rows: Sequence[int]) -> list[Any]:
         if self.inspect is not None:
-            self.inspect.reset(observation, n)
-        return [self._row(observation, b) for b in range(n)]
+            self.inspect.reset(observation, len(rows))
+        first = [self._row(observation, i) for i in range(len(rows))]
+        self._masks.update(zip(rows, map(action_mask_of, first)))
+        return first
 
     def _row(self, tree: Any, b: int) -> Any:
         return row_of(tree, b) if self.batched else copied(tree)
 
     def step(self, actions: list[Any]) -> list[RecordedStep]:
-        """Step every row."""
+        """Step every row, with invalid choices replaced if there is a mask of actions."""
+        actions = list(actions)
+        for b, mask in self._masks.items():
+            if mask is not None:
+                actions[b] = next_valid(self.env.action_space, actions[b], mask)
+        sent = [copied(action) for action in actions]
         action = stacked(actions) if self.batched else actions[0]
         result = self.env.step(action)
         if self.inspect is not None:
-            self.inspect.step(result, action)
+            self.inspect.step(result, action, sent)
         observation, reward, done, info = result
         over = getattr(info, "traj_done", done)
         if not self.batched:
             reward, done, over = [reward], [done], [over]
-        return [
+        steps = [
             RecordedStep(
-                copied(actions[b]), self._row(observation, b), np.float64(reward[b]),
+                sent[b], self._row(observation, b), np.float64(reward[b]),
                 bool(done[b]), self._row(info, b), bool(over[b]),
             )
             for b in range(self.n)
         ]  # fmt: skip
+        self._masks = {b: action_mask_of(step.observation) for b, step in enumerate(steps)}
+        return steps
 
 
 def start(rows: EnvRows) -> Recording:
@@ -246,7 +257,7 @@ class EnvCase:
         self.reference = Recording([], [])
         self._built: list[Any] = []
         self._actions: list[list[Any]] = []
-        self._space: Any = None
+        self.action_space: Any = None
 
     def seeds(self, which: int = 0) -> list[int]:
         """Return one seed per row; each ``which`` gives other seeds."""
@@ -276,14 +287,14 @@ class EnvCase:
         self.batched = is_batch(env)
         self.n = env.n if self.batched else 1
         self.gym = isinstance(env, GymEnvWrapper)
-        self._space = env.action_space
-        if hasattr(self._space, "seed"):
-            self._space.seed(self.seed)
+        self.action_space = env.action_space
+        if hasattr(self.action_space, "seed"):
+            self.action_space.seed(self.seed)
 
     def actions(self, t: int) -> list[Any]:
         """Return the random actions [n] of step t, which are the same in every run."""
         while len(self._actions) <= t:
-            row = [buffer_func(self._space.sample(), np.array) for _ in range(self.n)]
+            row = [buffer_func(self.action_space.sample(), np.array) for _ in range(self.n)]
             self._actions.append([buffer_func(action, _scalar) for action in row])
         return [buffer_func(action, lambda leaf: leaf.copy()) for action in self._actions[t]]
 

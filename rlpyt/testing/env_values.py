@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from rlpyt.envs.base import EnvStep
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.testing.report import Stop
 from rlpyt.testing.trees import copied, described, difference, layout_of, same_layout, shares_memory
 from rlpyt.utils import serialize
@@ -62,12 +63,12 @@ class ValueInspector:
                 "return the observation alone; a gymnasium.Env is adapted by GymEnvWrapper.",
             )
         self._check_observation(observation, (n,) if self.case.batched else ())
+        self._check_mask(observation, np.zeros(n if self.case.batched else (), np.bool_))
 
-    def step(self, result: Any, action: Any) -> None:
-        """Check what ``step`` returned, and that it did not change the action."""
+    def step(self, result: Any, action: Any, sent: list[Any]) -> None:
+        """Check what ``step`` returned, and that it did not change the actions ``sent``."""
         self.t += 1
         self.where = f"step {self.t}"
-        sent = self.case.actions(self.t)
         self._check_structure(result)
         observation, reward, done, info = tuple(result)
         self._check_observation(observation, self.lead)
@@ -77,6 +78,7 @@ class ValueInspector:
         else:
             self._check_reward(reward)
             self._check_done(done)
+        self._check_mask(observation, np.asarray(done, np.bool_))
         if not np.isfinite(reward).all():
             self._error("reward", f"reward is {reward}", "find where it stops being finite.")
         self._check_info(info)
@@ -125,6 +127,15 @@ class ValueInspector:
             self.reused |= difference(self._last, self._copy) is not None
             self.reused |= shares_memory(self._last, observation)
         self._last, self._copy = observation, copied(observation)
+
+    def _check_mask(self, observation: Any, done: Any) -> None:
+        """Check that the mask of actions, if there is one, allows an action where not done."""
+        mask = action_mask_of(observation)
+        if mask is None:
+            return
+        found = mask_error(np.asarray(mask), mask_sizes(self.case.action_space), ~done)
+        if found is not None:
+            self._error("action-mask", found[1], "correct the mask of this observation.")
 
     def _parts(self, space: Any, value: Any, path: str) -> list[Any]:
         composite = composite_of(space)

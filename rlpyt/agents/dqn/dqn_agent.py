@@ -23,7 +23,7 @@ AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["q", "prev_rnn_state"])
 
 
 class DqnAgent(EpsilonGreedyAgentMixin):
-    """Acts epsilon-greedily on the model's values of discrete actions.
+    """Acts epsilon-greedily on the model's values of discrete actions, among valid ones if masked.
 
     A model with noisy layers explores by their noise and by epsilon, or by noise alone with
     ``eps_init=0, eps_final=0``: each environment draws its own noise at every step. Evaluation
@@ -41,6 +41,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     family = "rlpyt.agents.dqn"
     provides = "action values"
+    masks_choices = True
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -206,11 +207,11 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         group, rows = self.group, self.rows
         epsilons: dict[int, Any] = {}  # by number of environments
 
-        def draw_with_epsilon(values: Any, noise: Any) -> Any:
+        def draw_with_epsilon(values: Any, noise: Any, *mask: Any) -> Any:
             n = len(noise)
             if n not in epsilons:
                 epsilons[n] = np.float32(0) if greedy else self.epsilon_of(n, group, rows)
-            return draw(values, noise, epsilons[n])
+            return draw(values, noise, epsilons[n], *mask)
 
         return draw_with_epsilon
 

@@ -7,7 +7,11 @@ from torch import Tensor
 
 from rlpyt.agents.base import BaseAgent, FastPolicy, Sample
 from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
+from rlpyt.distributions.categorical import Categorical
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.models.masking import mask_probabilities
+from rlpyt.models.utils import unwrap_ddp
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors
 
@@ -19,6 +23,10 @@ class PgAgent(BaseAgent):
     parameters (``DistInfo``) and the form in which the model reads the previous action
     (``action_input``). A recurrent model takes ``init_rnn_state`` last and returns its next state
     last.
+
+    If observations have a mask of valid actions, models whose attribute ``masks_actions`` is True
+    apply it (those of rlpyt); otherwise a categorical agent sets the probabilities of invalid
+    actions to zero and rescales the others.
     """
 
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
@@ -82,7 +90,21 @@ class PgAgent(BaseAgent):
         # A user's make_dist_info may support only tensors.
         if not getattr(type(self).make_dist_info, "takes_numpy", False):
             return None
+        if self.mask_sizes is not None and not masks_actions(self.model):
+            return None
         return super().fast_policy()
+
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+        if masks_actions(model) or not isinstance(self.distribution, Categorical):
+            return outputs
+        pi, *others = outputs
+        assert self.mask_sizes is not None
+        return mask_probabilities(pi, action_mask_of(observation), self.mask_sizes), *others
+
+
+def masks_actions(model: torch.nn.Module) -> bool:
+    """Return True if a model gives invalid actions the probability zero."""
+    return getattr(unwrap_ddp(model), "masks_actions", False)
 
 
 class RecurrentPgAgent(PgAgent):

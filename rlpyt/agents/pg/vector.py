@@ -4,13 +4,25 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.pg.agent import PgAgent
+from rlpyt.agents.base import FastPolicy
+from rlpyt.agents.pg.agent import PgAgent, masks_actions
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
-from rlpyt.agents.spaces import box_size, choice_counts, choices_of, is_discrete, is_image
+from rlpyt.agents.spaces import (
+    action_leaves,
+    action_parts,
+    box_size,
+    choice_counts,
+    is_discrete,
+    is_image,
+)
+from rlpyt.distributions.categorical import Categorical
+from rlpyt.distributions.joint import Joint
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.models.masking import mask_probabilities
 from rlpyt.models.observation import is_composite
+from rlpyt.models.pg.joint import JointLstmModel, JointMlpModel
 from rlpyt.models.pg.vector import (
     CategoricalLstmModel,
     CategoricalMlpModel,
@@ -19,8 +31,9 @@ from rlpyt.models.pg.vector import (
     MultiCategoricalLstmModel,
     MultiCategoricalMlpModel,
 )
+from rlpyt.spaces.action_mask import action_mask_of, choices_of, mask_sizes
 from rlpyt.spaces.base import Space
-from rlpyt.utils.buffer import Tensors
+from rlpyt.utils.buffer import Tensors, leaves_of
 
 
 class CategoricalMlpAgent(CategoricalPgAgent):
@@ -74,6 +87,71 @@ class MultiCategoricalLstmAgent(MultiCategoricalMlpAgent):
     recurrent = True
 
 
+class JointMlpAgent(PgAgent):
+    """Actions of several parts (Dict and Tuple spaces, nested), MLP.
+
+    Each part is a Discrete, MultiDiscrete, MultiBinary or one-dimensional Box space. The parts are
+    independent given the observation.
+    """
+
+    ModelCls: Any = JointMlpModel
+    space_arguments = ("observation_shape", "action_parts")
+
+    def make_distribution(self, action_space: Space) -> Joint:
+        """Return the joint distribution of all parts."""
+        self._parts = [_part_agent(space) for _, space in action_leaves(action_space)]
+        return Joint([part.distribution for part in self._parts], action_space.null_value())
+
+    def make_dist_info(self, *parameters: Any) -> Any:
+        """Return the record of all parts' distributions, given the model's outputs."""
+        infos, first = [], 0
+        for part in self._parts:
+            n = len(part.DistInfo._fields)
+            infos.append(part.make_dist_info(*parameters[first : first + n]))
+            first += n
+        return self.distribution.DistInfo(*infos)
+
+    def action_input(self, prev_action: Tensors) -> torch.Tensor:
+        """Return concatenated one-hot vectors and actions in the model's units."""
+        rows = zip(self._parts, leaves_of(prev_action), strict=True)
+        return torch.cat([part.action_input(leaf) for part, leaf in rows], -1)
+
+    def fast_policy(self) -> FastPolicy | None:
+        """Return ``None``: there is no numpy policy for actions of several parts."""
+        return None
+
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+        if masks_actions(model):
+            return outputs
+        mask, outputs, index, first = action_mask_of(observation), list(outputs), 0, 0
+        for part in self._parts:
+            if isinstance(part.distribution, Categorical):
+                sizes = part.mask_sizes
+                own = mask[..., first : first + sum(sizes)]
+                outputs[index] = mask_probabilities(outputs[index], own, sizes)
+                first += sum(sizes)
+            index += len(part.DistInfo._fields)
+        return outputs
+
+
+class JointLstmAgent(JointMlpAgent):
+    """Actions of several parts, MLP into LSTM."""
+
+    ModelCls = JointLstmModel
+    recurrent = True
+
+
+def _part_agent(space: Space) -> Any:
+    """Return an agent without a model, which defines the distribution of one part."""
+    if is_discrete(space):
+        agent: Any = CategoricalPgAgent()
+    else:
+        agent = GaussianPgAgent() if choices_of(space) is None else MultiCategoricalMlpAgent()
+    agent.distribution = agent.make_distribution(space)
+    agent.mask_sizes = mask_sizes(space)
+    return agent
+
+
 def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> Any:
     """Return a ready policy-gradient agent for an environment's spaces.
 
@@ -86,11 +164,8 @@ def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> 
         TypeError: no ready agent fits the spaces.
     """
     if is_composite(env_spaces.action.shape):
-        raise TypeError(
-            f"no ready agent takes an action of several spaces, {env_spaces.action}; one Box, "
-            "Discrete, MultiDiscrete or MultiBinary space fits. Join the parts in an environment "
-            "wrapper, or write an agent."
-        )
+        action_parts(env_spaces.action)  # raises TypeError for unsupported parts
+        return (JointLstmAgent if recurrent else JointMlpAgent)(**kwargs)
     if is_discrete(env_spaces.action):
         if is_image(env_spaces.observation):
             from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent

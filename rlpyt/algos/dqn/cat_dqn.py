@@ -12,6 +12,7 @@ import torch
 from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_atoms
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import check_range, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -62,7 +63,8 @@ class CategoricalDQN(DQN):
             inputs = samples.target_inputs
             target_p = self.forward(self.agent.target, *inputs)
             selecting_p = self.forward(self.agent, *inputs) if self.double_dqn else target_p
-            next_p = greedy_row(target_p, selecting_p @ z)
+            mask = action_mask_of(inputs.observation)
+            next_p = greedy_row(target_p, selecting_p @ z, mask)
             discount_n = self.bootstrap_discount(samples)
             projected = project_onto_atoms(next_p, samples.return_, discount_n, z)
         self.record(q=p.detach() @ z)

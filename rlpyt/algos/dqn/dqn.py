@@ -11,6 +11,7 @@ from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -129,7 +130,7 @@ class DQN(ReplayAlgo):
             inputs = samples.target_inputs
             target_q = self.forward(self.agent.target, *inputs)
             selecting_q = self.forward(self.agent, *inputs) if self.double_dqn else None
-            next_value = greedy_value(target_q, selecting_q)
+            next_value = greedy_value(target_q, selecting_q, action_mask_of(inputs.observation))
             target = samples.return_ + self.bootstrap_discount(samples) * next_value
         self.record(q=q)
         delta = target - q

@@ -10,8 +10,23 @@ import math
 import torch
 from torch import Tensor, nn
 
+from rlpyt.spaces.action_mask import valid_or_all
 
-def greedy_value(next_q: Tensor, selecting_q: Tensor | None = None) -> Tensor:
+
+def valid_values(q: Tensor, mask: Tensor | None) -> Tensor:
+    """Replace the values [*L, A] of invalid actions by minus infinity.
+
+    Args:
+        q: [*L, A].
+        mask: [*L, A], not zero where actions are valid; ``None``: all are. Rows without a valid
+            action, such as those after a terminal state, are not changed.
+    """
+    return q if mask is None else torch.where(valid_or_all(mask.to(q.device)), q, -torch.inf)
+
+
+def greedy_value(
+    next_q: Tensor, selecting_q: Tensor | None = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the value of the best next action.
 
         max_a Q'(s', a)     or     Q'(s', argmax_a Q(s', a))     (van Hasselt et al. 2016, eq. 4)
@@ -20,18 +35,20 @@ def greedy_value(next_q: Tensor, selecting_q: Tensor | None = None) -> Tensor:
         next_q: [*L, A], action values of the target network.
         selecting_q: [*L, A], action values of the online network, which selects the action
             ("double"); ``None``: the target network selects.
+        mask: [*L, A], valid actions in the next state; see `valid_values`.
 
     Returns:
         Values [*L].
     """
     if selecting_q is None:
-        return next_q.amax(-1)
-    return next_q.gather(-1, selecting_q.argmax(-1, keepdim=True)).squeeze(-1)
+        return valid_values(next_q, mask).amax(-1)
+    best = valid_values(selecting_q, mask).argmax(-1, keepdim=True)
+    return next_q.gather(-1, best).squeeze(-1)
 
 
-def greedy_row(next_rows: Tensor, next_q: Tensor) -> Tensor:
-    """Return the row [*L, P] of the best action, from rows [*L, A, P] and values [*L, A]."""
-    best = next_q.argmax(-1)[..., None, None]
+def greedy_row(next_rows: Tensor, next_q: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Return the row [*L, P] of the best valid action, from rows [*L, A, P] and values [*L, A]."""
+    best = valid_values(next_q, mask).argmax(-1)[..., None, None]
     return next_rows.gather(-2, best.expand(*best.shape[:-1], next_rows.shape[-1])).squeeze(-2)
 
 

@@ -9,6 +9,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import greedy_row
 from rlpyt.algos.dqn.quantile_loss import quantile_huber_loss
 from rlpyt.models.dqn.implicit_quantile import midpoints
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -53,7 +54,8 @@ class QRDQN(DQN):
             next_quantiles: [B, A, M], quantiles of the target network.
             selecting: [B, A, K], quantiles that select the action.
         """
-        best = greedy_row(next_quantiles, selecting.mean(-1))
+        mask = action_mask_of(samples.target_inputs.observation)
+        best = greedy_row(next_quantiles, selecting.mean(-1), mask)
         discount_n = self.bootstrap_discount(samples).unsqueeze(-1)
         return samples.return_.unsqueeze(-1) + discount_n * best  # type: ignore[no-any-return]
 

@@ -46,6 +46,7 @@ from rlpyt.replays.sequence.uniform import (
     UniformSequenceReplayBuffer,
 )
 from rlpyt.replays.targets import n_step_targets
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
@@ -232,7 +233,8 @@ class R2D1(DQN):
         targets = n_step_targets(env.reward.numpy(), done.numpy(), truncated, n, self.discount)
         rows = T - n + 1
         next_value = torch.zeros(rows, B)
-        next_value[: T - n] = q[n:].amax(-1)
+        mask = action_mask_of(samples.env.observation[n:])
+        next_value[: T - n] = greedy_value(q[n:], mask=mask)
         known = torch.from_numpy(targets.cut_after == 0)
         known[-1] &= torch.from_numpy(targets.done_n[-1])
         if not self.mid_batch_reset:
@@ -281,7 +283,8 @@ class R2D1(DQN):
         with torch.no_grad():
             state = packing.pack_state(target_state)
             target_q, _ = self.forward(self.agent.target, *packed, state)
-            value = greedy_value(target_q, q_packed if self.double_dqn else None)
+            mask = action_mask_of(packed.observation)
+            value = greedy_value(target_q, q_packed if self.double_dqn else None, mask)
             next_value = packing.unpack(value)[n:].clone()
             if at is not None:
                 set_final_values(next_value, value[packing.tails], at, ends, n)

@@ -19,6 +19,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers import vector as gym_wrappers
 
+from rlpyt.envs.masks import add_vector_masks
 from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import (
@@ -47,6 +48,8 @@ REPLACEMENTS = {  # these fail when single rows are reset
 class GymnasiumVectorEnv(SourceAdapter):
     """Adapter of a gymnasium ``VectorEnv``, wrapped or not.
 
+    Masks of valid actions in ``info["action_mask"]`` become a part of observations.
+
     Args:
         envs: the environments, which may have wrappers of ``gymnasium.wrappers.vector``.
         info_keys: entries of info to keep, see `InfoReader`.
@@ -74,6 +77,7 @@ class GymnasiumVectorEnv(SourceAdapter):
                 self._raise_no_partial_reset(
                     envs, "does not support" if known else "is not known to support"
                 )
+        envs = add_vector_masks(envs)
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step

@@ -48,6 +48,7 @@ def make_vec(
     import gymnasium
 
     from rlpyt.envs.gym_registry import current_id
+    from rlpyt.envs.masks import add_action_mask
 
     num_envs = _rows("make_vec", num_envs)
     if not isinstance(id, str):
@@ -66,7 +67,7 @@ def make_vec(
     if mode in ("sync", "async"):
         chosen = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP, "copy": False}
         arguments["vector_kwargs"] = {**chosen, **(vector_kwargs or {})}
-        arguments["wrappers"] = list(wrappers or ())
+        arguments["wrappers"] = [*(wrappers or ()), add_action_mask]
         arguments.setdefault("disable_env_checker", True)
     elif wrappers or vector_kwargs:
         # Not supported: gymnasium raises the error.

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import (
     HIDDEN_GAIN,
     POLICY_GAIN,
@@ -69,10 +70,10 @@ class MultiCategoricalMlpModel(VectorModel):
         self.pi = MlpModel(n_in, sizes, sum(dims), nonlinearity, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(n_in, sizes, 1, nonlinearity, orthogonal_gain=VALUE_GAIN)
 
-    def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return action probabilities and value."""
         x = features if self.trunk is None else self.trunk(features)
-        pi = split_softmax(self.pi(x), self.dims)
+        pi = split_softmax(mask_logits(self.pi(x), mask), self.dims)
         return pi, self.value(x).squeeze(-1).float()
 
 
@@ -171,9 +172,9 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         self.pi = MlpModel(H, [], n_outputs, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
 
-    def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return action probabilities and value."""
-        pi = split_softmax(self.pi(features), self.dims)
+        pi = split_softmax(mask_logits(self.pi(features), mask), self.dims)
         return pi, self.value(features).squeeze(-1).float()
 
 

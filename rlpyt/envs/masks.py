@@ -1,0 +1,293 @@
+"""Masks of valid actions of Gymnasium environments, as the part ``action_mask`` of observations.
+
+Environments give them in ``info["action_mask"]`` of reset and of every step, or by a method
+``action_masks()``. `rlpyt.envs.gym.GymEnvWrapper` and `rlpyt.envs.vector.make_vec` find out by
+themselves; see `rlpyt.spaces.action_mask` for the form of a mask.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces as gym_spaces
+from gymnasium.vector import VectorWrapper
+from gymnasium.vector.utils import batch_space
+
+from rlpyt.envs.layers import wrappers_of
+from rlpyt.spaces.action_mask import FIELD, has_mask, mask_sizes, unwrapped
+from rlpyt.spaces.base import Space
+from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.collections import namedtuple_class
+
+Array = np.ndarray[Any, Any]
+BYTES = tuple(map(np.dtype, (np.int8, np.bool_, np.uint8)))
+_new_tuple = tuple.__new__  # twice as fast as calling the named tuple
+
+
+class MaskReader:
+    """Reader of the masks of one environment.
+
+    Args:
+        env: the environment.
+        action_space: its action space, in rlpyt's form.
+        method: its method ``action_masks``; ``None``: masks are in info.
+    """
+
+    def __init__(self, env: Any, action_space: Space, method: Callable[[], Any] | None) -> None:
+        self._env, self._method, self._space = env, method, action_space
+        self._sizes = mask_sizes(action_space)
+        self._shape = (sum(self._sizes),)
+        self._none = np.zeros(self._shape, np.int8)
+
+    @property
+    def space(self) -> gym_spaces.MultiBinary:
+        """Return the space of the masks."""
+        return gym_spaces.MultiBinary(self._shape[0])
+
+    def read(self, info: Any, terminated: bool = False) -> Array:
+        """Return the mask [n] int8 of the next action; zeros if the episode has terminated.
+
+        Raises:
+            ValueError: there is no mask, or it does not have the right length or values.
+            TypeError: its entries are not numbers or booleans.
+        """
+        if terminated:
+            return self._none
+        mask = info.get(FIELD) if self._method is None else self._method()
+        if type(mask) is np.ndarray and mask.shape == self._shape and mask.dtype in BYTES:
+            return mask.view(np.int8)
+        return self._converted(mask)
+
+    def _converted(self, mask: Any) -> Array:
+        if mask is None:
+            where = f"info has no {FIELD!r}" if self._method is None else "action_masks() is None"
+            raise ValueError(
+                f"{self._env}: {where}, but earlier there was one. Return a mask from reset and "
+                "from every step that does not terminate the episode; all ones if every action is "
+                "valid."
+            )
+        array = np.asarray(_joined(mask, getattr(self._env, "action_space", None)))
+        if array.dtype.kind not in "biuf":
+            raise TypeError(
+                f"{self._env}: {FIELD} must have entries 0 or 1, got {mask!r:.80}. Return booleans."
+            )
+        joined = len(self._sizes) > 1 and array.size == self._shape[0]
+        if array.shape != self._shape and not joined:
+            raise ValueError(
+                f"{self._env}: {FIELD} must have {self._shape[0]} entries, one for each choice of "
+                f"{unwrapped(self._space)}, got shape {array.shape}."
+            )
+        if not ((array == 0) | (array == 1)).all():
+            raise ValueError(
+                f"{self._env}: {FIELD} must have entries 0 or 1, got {mask!r:.80}. Return booleans."
+            )
+        return array.astype(np.int8).reshape(self._shape)
+
+
+def _joined(mask: Any, space: Any) -> Any:
+    """Join masks by component, as Gymnasium's ``sample(mask)`` takes them, in the space's order."""
+    if isinstance(mask, Mapping):
+        keys = getattr(space, "spaces", mask)
+        mask = [_joined(mask.get(key), keys[key]) for key in keys]
+    if not isinstance(mask, tuple | list):
+        return mask
+    parts = getattr(space, "spaces", [None] * len(mask))
+    joined = [_joined(m, part) for m, part in zip(mask, parts) if m is not None]
+    return np.concatenate([np.ravel(part) for part in joined]) if joined else np.zeros(0)
+
+
+def mask_reader(env: Any, observation_space: Space, action_space: Space) -> MaskReader | None:
+    """Return a reader of an environment's masks; ``None`` if it has none, or they are observed.
+
+    An environment whose code mentions the key is reset to see whether info has it.
+    """
+    if has_mask(observation_space) or not mask_sizes(action_space):
+        return None
+    method = _mask_method(env)
+    if method is None:
+        if not any(_mentions_mask(type(layer)) for layer in wrappers_of(env)):
+            return None
+        result = env.reset()
+        info = result[1] if isinstance(result, tuple) and len(result) == 2 else None
+        if not isinstance(info, Mapping) or FIELD not in info:
+            return None
+    return MaskReader(env, action_space, method)
+
+
+def _mask_method(env: Any) -> Callable[[], Any] | None:
+    methods = (getattr(layer, "action_masks", None) for layer in wrappers_of(env))
+    return next(filter(callable, methods), None)
+
+
+def _mentions_mask(cls: type) -> bool:
+    """Return True if the code of a class contains the string "action_mask"."""
+    codes = [getattr(x, "__code__", None) for c in cls.__mro__ for x in vars(c).values()]
+    return any(FIELD in repr(code.co_consts) for code in codes if code is not None)
+
+
+def masked_space(space: Space, mask_space: gym_spaces.MultiBinary) -> tuple[Composite, bool]:
+    """Add the part ``action_mask`` to an observation space.
+
+    Returns:
+        The space, and True if the observation was composite before; a single one becomes the part
+        ``observation``.
+    """
+    nested = hasattr(space.shape, "_fields")
+    names = space.shape._fields if nested else ("observation",)
+    parts = unwrapped(space).spaces if nested else (space,)
+    mask = GymSpaceWrapper(mask_space, name=f"obs.{FIELD}")
+    return Composite([*parts, mask], namedtuple_class("obs", (*names, FIELD))), nested
+
+
+class ActionMaskObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Gymnasium wrapper that adds the mask of valid actions to observations.
+
+    The observation becomes a dict with the keys "observation" and "action_mask"; one that is a dict
+    already gets the second key.
+
+    Raises:
+        ValueError: actions have no discrete component, or observations have the key
+            "action_mask"; in ``reset`` and ``step``, the mask is missing or invalid.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        observation = GymSpaceWrapper(env.observation_space)
+        action = GymSpaceWrapper(env.action_space)
+        if has_mask(observation) or not mask_sizes(action):
+            raise ValueError(
+                f"{env} must have discrete actions, and observations without {FIELD!r}, got "
+                f"{env.action_space} and {env.observation_space}. Remove ActionMaskObservation."
+            )
+        self._reader = MaskReader(env, action, _mask_method(env))
+        self.observation_space = _masked_dict(env.observation_space, self._reader.space)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return _with_mask(observation, self._reader.read(info)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step the environment."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation = _with_mask(observation, self._reader.read(info, terminated))
+        return observation, reward, terminated, truncated, info
+
+
+def add_action_mask(env: Any) -> Any:
+    """Return the environment in `ActionMaskObservation` if it has masks, else unchanged."""
+    spaces = env.observation_space, env.action_space
+    try:
+        observation, action = (GymSpaceWrapper(space) for space in spaces)
+    except ValueError:  # an unsupported space, reported later
+        return env
+    return env if mask_reader(env, observation, action) is None else ActionMaskObservation(env)
+
+
+def _masked_dict(space: Any, mask_space: gym_spaces.MultiBinary) -> gym_spaces.Dict:
+    parts = space.spaces if isinstance(space, gym_spaces.Dict) else {"observation": space}
+    return gym_spaces.Dict({**parts, FIELD: mask_space})
+
+
+def _with_mask(observation: Any, mask: Array) -> dict[str, Any]:
+    if isinstance(observation, Mapping):
+        return {**observation, FIELD: mask}
+    return {"observation": observation, FIELD: mask}
+
+
+class VectorActionMask(VectorWrapper):
+    """Wrapper of vector environments that adds ``info["action_mask"]`` [n, ...] to observations.
+
+    It works in any autoreset mode; SAME_STEP has the mask of a final observation in
+    ``info["final_info"]``. After the termination of an episode masks are zero.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        n = sum(mask_sizes(GymSpaceWrapper(env.single_action_space)))
+        mask_space = gym_spaces.MultiBinary(n)
+        self.single_observation_space = _masked_dict(env.single_observation_space, mask_space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self._size = n
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Reset the environments."""
+        others = ~np.asarray((options or {}).get("reset_mask", True))  # sources remove it
+        observation, info = self.env.reset(seed=seed, options=options)
+        return _with_mask(observation, self._masks(info, others)), info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the environments."""
+        observation, reward, terminated, truncated, info = self.env.step(actions)
+        final = info.get("final_obs")
+        over = np.asarray(terminated, np.bool_)
+        if final is None:
+            masks = self._masks(info, over)
+            observation = _with_mask(observation, np.where(over[:, None], np.int8(0), masks))
+        else:  # the observations, and their masks, are already those of the next episodes
+            observation = _with_mask(observation, self._masks(info, np.zeros_like(over)))
+            masks = self._masks(info.get("final_info", {}), ~np.asarray(truncated) | over)
+            masks = np.where(over[:, None], np.int8(0), masks)
+            if isinstance(final, np.ndarray) and final.dtype == object:
+                rows = [x if x is None else _with_mask(x, m) for x, m in zip(final, masks)]
+                final = np.empty(self.num_envs, object)
+                final[:] = rows
+            else:
+                final = _with_mask(final, masks)
+            info = {**info, "final_obs": final}
+        return observation, reward, terminated, truncated, info
+
+    def _masks(self, info: Mapping[str, Any], may_lack: Array) -> Array:
+        """Return masks [n, size] int8, zero in rows without one that ``may_lack`` it.
+
+        Raises:
+            ValueError: a row lacks its mask, or masks do not have the right shape or values.
+        """
+        masks = info.get(FIELD)
+        if masks is None:
+            masks, present = np.zeros((self.num_envs, self._size), np.int8), False
+        else:
+            masks, present = np.asarray(masks), info.get(f"_{FIELD}", True)
+        if masks.shape != (self.num_envs, self._size) or masks.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{self.env}: info[{FIELD!r}] must have shape {(self.num_envs, self._size)} and "
+                f"entries 0 or 1, got shape {masks.shape} and dtype {masks.dtype}."
+            )
+        lacking = np.broadcast_to(~(np.asarray(present) | may_lack), self.num_envs)
+        if lacking.any():
+            row = int(np.flatnonzero(lacking)[0])
+            raise ValueError(
+                f"{self.env}: info has no {FIELD!r} of row {row}. Return a mask from reset and "
+                "from every step that does not terminate the episode."
+            )
+        return masks.view(np.int8) if masks.dtype in BYTES else masks.astype(np.int8)
+
+
+def add_vector_masks(envs: Any) -> Any:
+    """Return vector environments in `VectorActionMask` if their info has masks, else unchanged."""
+    space, action_space = envs.single_observation_space, envs.single_action_space
+    observed = isinstance(space, gym_spaces.Dict) and FIELD in space.spaces
+    singles = getattr(envs.unwrapped, "envs", None) or ()
+    layers = [*wrappers_of(envs), *(layer for env in singles[:1] for layer in wrappers_of(env))]
+    if observed or not any(_mentions_mask(type(layer)) for layer in layers):
+        return envs
+    try:
+        sizes = mask_sizes(GymSpaceWrapper(action_space))
+    except ValueError:  # an unsupported space, reported later
+        return envs
+    return VectorActionMask(envs) if sizes and FIELD in envs.reset()[1] else envs
+
+
+def warn_of_unread_mask(env: Any) -> None:
+    """Warn that ``info["action_mask"]`` is not used."""
+    warnings.warn(
+        f"{env} returns info['action_mask'], which is not used, since the code of its class does "
+        "not mention it. Wrap it in rlpyt.envs.masks.ActionMaskObservation, or define the method "
+        "action_masks().",
+        stacklevel=3,
+    )

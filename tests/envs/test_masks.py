@@ -1,0 +1,235 @@
+"""Masks of Gymnasium environments become a part of observations."""
+
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from rlpyt.envs.base import build_env
+from rlpyt.envs.gym import GymEnvWrapper, make
+from rlpyt.envs.masks import ActionMaskObservation
+from rlpyt.envs.vector.base import adapt
+from rlpyt.envs.vector.make import make_vec
+from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.spaces.action_mask import checked_mask_sizes, has_mask, sample_valid
+from rlpyt.testing import check_env
+from rlpyt.utils.buffer import buffer_from_example
+from tests.masked_env import SIZES, MaskedEnv
+
+SOURCES = ["info", "method", "part", "components"]
+gymnasium.register("Masked-v0", entry_point=MaskedEnv)
+
+
+def walk(env, n=40):
+    """Take random valid actions; yield (observation, done) after each call."""
+    observation = env.reset()
+    yield observation, False
+    for _ in range(n):
+        action = sample_valid(env.action_space, observation.action_mask)
+        observation, _, done, info = env.step(action)
+        assert "action_mask" not in info._fields
+        yield observation, done
+        if done:
+            observation = env.reset()
+            yield observation, False
+
+
+@pytest.mark.parametrize("action", SIZES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_of_masks_becomes_a_part(source, action):
+    env = GymEnvWrapper(MaskedEnv(source, action))
+    env.seed(1)
+    assert checked_mask_sizes(env.observation_space, env.action_space) == SIZES[action]
+    name = "state" if source == "part" else "observation"
+    for observation, done in walk(env):
+        assert set(observation._fields) == {name, "action_mask"}
+        assert env.observation_space.contains(observation)
+        assert getattr(observation, name).shape == (3,)
+        if not done:
+            assert np.array_equal(observation.action_mask, np.concatenate(env.env.parts))
+
+
+def test_a_terminal_observation_has_an_empty_mask_and_a_truncated_one_a_true_mask():
+    env = GymEnvWrapper(MaskedEnv())
+    env.seed(0)
+    seen = set()
+    observation = env.reset()
+    for _ in range(60):
+        action = sample_valid(env.action_space, observation.action_mask)
+        observation, _, done, info = env.step(action)
+        if done:
+            seen.add(info.timeout)
+            assert observation.action_mask.any() == info.timeout
+            observation = env.reset()
+    assert seen == {True, False}
+
+
+def test_dict_observations_get_one_more_part():
+    class Parts(MaskedEnv):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = spaces.Dict(a=self.vector, b=spaces.Discrete(3))
+
+        def outputs(self):
+            state, info = super().outputs()
+            return {"a": state, "b": 2}, info
+
+    env = GymEnvWrapper(Parts())
+    observation = env.reset()
+    assert observation._fields == ("a", "b", "action_mask")
+    assert env.observation_space.contains(observation)
+    assert observation._fields == env.observation_space.sample()._fields
+
+
+def test_environments_without_masks_are_not_changed():
+    env = GymEnvWrapper(MaskedEnv("none"))
+    assert not has_mask(env.observation_space) and env.reset().shape == (3,)
+    assert not has_mask(make("CartPole-v1").observation_space)
+    box = MaskedEnv("none")
+    box.action_space = spaces.Box(-1, 1, (2,))
+    assert not has_mask(GymEnvWrapper(box).observation_space)
+
+
+@pytest.mark.filterwarnings("ignore:.*Taxi")
+def test_taxi_has_masks():
+    env = make("Taxi-v3")
+    env.seed(0)
+    observation = env.reset()
+    assert observation._fields == ("observation", "action_mask")
+    assert observation.action_mask.shape == (6,) and 0 < observation.action_mask.sum() < 6
+    assert env.step(0).env_info._fields == ("prob", "timeout")
+
+
+class Hidden(gymnasium.Env):
+    """Its class does not mention the key, so that it is not looked for."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
+    key = "_".join(["action", "mask"])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {self.key: np.ones(2, np.int8)}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, False, {self.key: np.ones(2, np.int8)}
+
+
+def test_a_mask_that_is_not_read_is_reported_with_the_way_out():
+    env = GymEnvWrapper(Hidden())
+    with pytest.warns(UserWarning, match=r"not used.*ActionMaskObservation"):
+        env.reset()
+    assert GymEnvWrapper(ActionMaskObservation(Hidden())).reset().action_mask.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="without 'action_mask'"):
+        ActionMaskObservation(ActionMaskObservation(Hidden()))
+
+
+FAULTS = {
+    "missing": "info has no 'action_mask', but earlier there was one. Return a mask from reset",
+    "short": r"must have 6 entries, one for each choice of Discrete\(6\), got shape \(5,\)",
+    "values": "must have entries 0 or 1, got",
+    "text": "must have entries 0 or 1, got",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_invalid_masks_are_refused(fault):
+    env = GymEnvWrapper(MaskedEnv(fault=fault, length=20))
+    with pytest.raises((ValueError, TypeError), match=FAULTS[fault]):
+        list(walk(env, 10))
+
+
+@pytest.mark.parametrize("fault", ["floats", "ints"])
+def test_zeros_and_ones_of_any_type_are_masks(fault):
+    env = GymEnvWrapper(MaskedEnv(fault=fault))
+    for observation, _ in walk(env, 20):
+        assert env.observation_space.contains(observation)
+
+
+def test_masked_environments_can_be_pickled():
+    env = GymEnvWrapper(MaskedEnv())
+    env.reset()
+    assert pickle.loads(pickle.dumps(env)).reset().action_mask.shape == (6,)
+
+
+def env_of(source):
+    return lambda: MaskedEnv(source)
+
+
+def vector_of(kind):
+    if kind == "serial":
+        return SerialVectorEnv([GymEnvWrapper(MaskedEnv()) for _ in range(3)])
+    if kind in ("sync", "async"):
+        return make_vec("Masked-v0", 3, vectorization_mode=kind)
+    if kind == "method":
+        return make_vec("Masked-v0", 3, vectorization_mode="sync", source="method")
+    mode = AutoresetMode[kind.removeprefix("own ")]
+    return adapt(SyncVectorEnv([env_of("info")] * 3, autoreset_mode=mode))
+
+
+VECTORS = ["serial", "sync", "async", "method", "own SAME_STEP", "own NEXT_STEP", "own DISABLED"]
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_rows_of_vector_environments_equal_single_ones(kind):
+    envs, singles = vector_of(kind), [GymEnvWrapper(MaskedEnv()) for _ in range(3)]
+    try:
+        seeds = [3, 4, 5]
+        envs.seed(seeds)
+        for env, seed in zip(singles, seeds, strict=True):
+            env.seed(seed)
+        observation, own = envs.reset(), [env.reset() for env in singles]
+        fields = observation._fields
+        assert set(fields) == {"observation", "action_mask"}
+        for _ in range(40):
+            for b in range(3):
+                for name in fields:
+                    assert np.array_equal(getattr(observation, name)[b], getattr(own[b], name))
+            actions = buffer_from_example(envs.action_space.sample(), 3)
+            for b in range(3):
+                actions[b] = np.flatnonzero(own[b].action_mask)[0]
+            observation, _, done, info = envs.step(actions)
+            observation = type(observation)(*(leaf.copy() for leaf in observation))
+            steps = [env.step(a) for env, a in zip(singles, actions, strict=True)]
+            own = [step.observation for step in steps]
+            assert done.tolist() == [step.done for step in steps]
+            assert info.timeout.tolist() == [step.env_info.timeout for step in steps]
+            for b in np.flatnonzero(done):
+                for name in fields:  # the true final observation
+                    assert np.array_equal(getattr(observation, name)[b], getattr(own[b], name))
+                first = envs.reset_rows(np.array([b]))
+                own[b] = singles[b].reset()
+                for name in fields:
+                    getattr(observation, name)[b] = getattr(first, name)[0]
+    finally:
+        envs.close()
+
+
+def test_vector_environments_that_lack_a_mask_are_refused():
+    envs = adapt(SyncVectorEnv([lambda: MaskedEnv(fault="missing", length=20)] * 2))
+    envs.reset()
+    with pytest.raises(ValueError, match="info has no 'action_mask' of row 0"):
+        for _ in range(5):
+            mask = envs.source.env.envs[0].parts, envs.source.env.envs[1].parts
+            envs.step(np.array([np.flatnonzero(parts[0])[0] for parts in mask]))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_conformance_check_takes_valid_actions(source):
+    report = check_env(MaskedEnv, dict(source=source), skip=["time-limit", "gymnasium"])
+    assert report.ok
+
+
+def test_the_conformance_check_finds_a_mask_that_allows_nothing():
+    from rlpyt.testing.report import ConformanceError
+
+    with pytest.raises(ConformanceError, match="action_mask must allow an action"):
+        check_env(MaskedEnv, dict(fault="empty", fault_at=2, length=20))
+    with pytest.raises(ConformanceError, match="entries 0 or 1, got 3"):
+        check_env(MaskedEnv, dict(fault="large", fault_at=2, length=20))
+
+
+def test_build_env_adds_masks():
+    assert build_env(MaskedEnv, {}).reset().action_mask.shape == (6,)

@@ -1,0 +1,185 @@
+"""Masks of actions are recorded and obeyed in every layout; invalid ones are named."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.dqn.vector import dqn_agent_for
+from rlpyt.agents.pg.vector import agent_for
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.errors import WorkerError
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.seed import set_seed
+from tests.masked_env import SIZES, MaskedEnv
+from tests.samplers.test_matrix import collector_of
+
+T, B = 9, 4
+PARALLEL = [CpuSampler, GpuSampler, AlternatingSampler]
+
+
+def make(**kwargs):
+    return GymEnvWrapper(MaskedEnv(**kwargs))
+
+
+def make_rows(num_envs, **kwargs):
+    return SerialVectorEnv([make(**kwargs) for _ in range(num_envs)])
+
+
+make_rows.batched = True
+
+
+def agent_of(kind, action="discrete"):
+    spaces = make(action=action).spaces
+    if kind in ("ff", "lstm"):
+        return agent_for(spaces, recurrent=kind == "lstm")
+    return dqn_agent_for(kind, spaces, eps_final=0.5, eps_init=0.5)
+
+
+def collect(SamplerCls, agent, env_kwargs=None, mid_batch_reset=True, EnvCls=make, **kwargs):
+    """Batches, and the returns of an evaluation."""
+    sampler = SamplerCls(
+        EnvCls=EnvCls, env_kwargs=env_kwargs or {}, batch_T=T, batch_B=B,
+        CollectorCls=collector_of(SamplerCls, mid_batch_reset), eval_n_envs=2, eval_max_steps=400,
+        eval_max_trajectories=4, **{"max_decorrelation_steps": 6, **kwargs},
+    )  # fmt: skip
+    torch.manual_seed(5)
+    pg = hasattr(agent, "value")
+    sampler.initialize(agent, affinity=dict(n_workers=2), seed=11, bootstrap_value=pg)
+    try:
+        batches = []
+        for itr in range(1, 4):
+            samples, _ = sampler.obtain_samples(itr)
+            batches.append(buffer_func(samples, lambda x: x.numpy().copy()))
+        return batches, sorted(info.Return for info in sampler.evaluate_agent(4))
+    finally:
+        sampler.shutdown()
+
+
+def assert_valid(samples, sizes):
+    mask, action = samples.env.observation.action_mask, samples.agent.action
+    acting = mask.any(-1)  # waiting rows are zero
+    columns = action.reshape(*acting.shape, -1) + np.cumsum((0, *sizes[:-1]))
+    assert np.take_along_axis(mask, columns, -1)[acting].all()
+    assert acting.mean() > 0.2
+
+
+FAST = [("ff", True), ("lstm", False), ("dqn", False), ("r2d1", True)]
+REST = [(kind, not mid_batch_reset) for kind, mid_batch_reset in FAST]
+
+
+@pytest.mark.parametrize(
+    "kind, mid_batch_reset",
+    [*FAST, *(pytest.param(*case, marks=pytest.mark.slow) for case in REST)],
+)
+def test_layouts_collect_the_same_batches_of_valid_actions(kind, mid_batch_reset):
+    kwargs = dict(mid_batch_reset=mid_batch_reset, deterministic_acting=True)
+    serial, returns = collect(SerialSampler, agent_of(kind), **kwargs)
+    for samples in serial:
+        assert_valid(samples, SIZES["discrete"])
+    for SamplerCls in PARALLEL:
+        batches, own = collect(SamplerCls, agent_of(kind), **kwargs)
+        for x, y in zip(leaves_of(tuple(serial)), leaves_of(tuple(batches)), strict=True):
+            assert np.array_equal(x, y)
+        assert own == returns
+
+
+@pytest.mark.parametrize("action", ["several", "bits", "start"])
+@pytest.mark.parametrize("EnvCls", [make, make_rows])
+def test_every_kind_of_choice_and_vector_environments(EnvCls, action):
+    batches, _ = collect(SerialSampler, agent_of("ff", action), dict(action=action), EnvCls=EnvCls)
+    for samples in batches:
+        assert_valid(samples, SIZES[action])
+
+
+FAULTS = {
+    "empty": "action_mask must allow an action, but all its entries are 0",
+    "large": "action_mask must have entries 0 or 1, got 3",
+    "short": "must have 6 entries, one for each choice of",
+    "missing": "info has no 'action_mask', but earlier there was one",
+    "text": "must have entries 0 or 1",
+}
+
+
+@pytest.mark.parametrize(
+    "SamplerCls, fault",
+    [*((SerialSampler, fault) for fault in FAULTS), (CpuSampler, "empty"), (GpuSampler, "missing")],
+)
+def test_invalid_masks_are_named_with_environment_and_step(SamplerCls, fault):
+    sampler = SamplerCls(
+        EnvCls=make, env_kwargs=dict(fault=fault, fault_at=T + 3, length=50), batch_T=T, batch_B=2,
+        max_decorrelation_steps=0,
+    )  # fmt: skip
+    sampler.initialize(agent_of("ff"), affinity=dict(n_workers=2), seed=1, bootstrap_value=True)
+    sampler.obtain_samples(0)
+    with pytest.raises((ValueError, TypeError, WorkerError)) as caught:
+        sampler.obtain_samples(1)
+        sampler.obtain_samples(2)
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert FAULTS[fault] in said
+    assert re.search(r"(stepping|resetting) environment [01]", said)
+    assert re.search(r"iteration 1, step [12] of the batch", said), said
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
+def test_random_steps_name_the_environment_of_an_empty_mask(SamplerCls):
+    sampler = SamplerCls(
+        make, dict(fault="empty", fault_at=3, length=50), batch_T=T, batch_B=2,
+        max_decorrelation_steps=30,
+    )  # fmt: skip
+    with pytest.raises((ValueError, WorkerError), match="must allow an action") as caught:
+        sampler.initialize(agent_of("ff"), affinity=dict(n_workers=2), seed=1, bootstrap_value=True)
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert re.search(r"stepping environment [01].*step \d+ of the random steps", said)
+    sampler.shutdown()
+
+
+def test_evaluation_names_the_environment_of_an_empty_mask():
+    sampler = SerialSampler(
+        make, {}, batch_T=T, batch_B=2, eval_n_envs=2, eval_max_steps=200,
+        eval_env_kwargs=dict(fault="empty", fault_at=20, length=50),
+    )  # fmt: skip
+    sampler.initialize(agent_of("ff"), seed=1, bootstrap_value=True)
+    with pytest.raises(ValueError, match="must allow an action") as caught:
+        sampler.evaluate_agent(1)
+    assert "stepping evaluation environment" in caught.value.__notes__[0]
+    sampler.shutdown()
+
+
+def solve(algo, agent, source, n_itr, T=16, B=16):
+    """Train; return the mean return per step of the last episodes."""
+    sampler = SerialSampler(make, dict(source=source), batch_T=T, batch_B=B)
+    sampler.initialize(agent, seed=1, bootstrap_value=True)
+    algo.initialize(agent, n_itr, sampler.batch_spec, True, sampler.examples)
+    infos = []
+    for itr in range(n_itr):
+        agent.sample_mode(itr)
+        samples, completed = sampler.obtain_samples(itr)
+        agent.train_mode(itr)
+        algo.optimize_agent(itr, samples)
+        infos += completed
+    sampler.shutdown()
+    last = infos[-200:]
+    return sum(info.Return for info in last) / sum(info.Length for info in last)
+
+
+@pytest.mark.parametrize(
+    "recurrent", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ff", "lstm"]
+)
+def test_a_task_is_learned_with_the_mask_and_not_without(recurrent):
+    def learn(source):
+        set_seed(0)
+        algo = PPO(learning_rate=1e-2, minibatches=2, epochs=4, entropy_loss_coeff=0.0)
+        agent = agent_for(make(source=source).spaces, recurrent)
+        return solve(algo, agent, source, n_itr=50)
+
+    assert learn("info") > 0.9  # chance among valid actions: about 0.4
+    assert learn("none") < 0.7
