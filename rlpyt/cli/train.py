@@ -24,7 +24,7 @@ from rlpyt.experiments.settings import default_options, setting_types
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.names import OTHER_NAMES, nearest
+from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, nearest
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
 DESCRIPTION = f"""Train an agent, then evaluate it, plot its learning curve and record a video.
@@ -127,7 +127,8 @@ def _translate(flags: Sequence[str], known: Collection[str]) -> None:
         name = flag.removeprefix("--").replace("-", "_")
         if flag.startswith("--") and name in OTHER_NAMES and name not in known:
             for found in nearest(name, known, 1):
-                say(f"{flag} is called --{found.replace('_', '-')} in rlpyt.", sys.stderr)
+                note = f": {DIFFERENCES[name]}" if name in DIFFERENCES else ""
+                say(f"{flag} is called --{found.replace('_', '-')} in rlpyt{note}.", sys.stderr)
 
 
 def _slice(options: Settings, cls: Any) -> Any:

@@ -51,8 +51,9 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         return _custom_agent(options)
     if not base:
         raise ValueError(
-            f"{options.algo_name} derives from no algorithm of rlpyt, so its agent must be given: "
-            "--agent my_module:MyAgent."
+            f"{options.algo_name} derives from no algorithm with a preset, so its agent must be "
+            "given: --agent rlpyt:CategoricalMlpAgent (discrete actions), --agent "
+            "rlpyt:GaussianMlpAgent (continuous), or --agent my_module:MyAgent."
         )
     if chosen.normalize_observation and image:
         raise ValueError(

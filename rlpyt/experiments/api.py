@@ -40,7 +40,7 @@ def train(
         algo: name of an algorithm ("ppo", "dqn", "sac", ...), or a custom class.
         env: name of an environment ("CartPole-v1"), or a custom class or function that returns an
             environment.
-        steps: environment steps.
+        steps: environment steps, rounded down to whole batches of ``batch_T * batch_B``.
         seed: seed of all random streams, 0 to 2**64 - 1.
         agent: custom agent class; or the agent's settings, such as ``dict(hidden_sizes=[64])``.
         preset: family of environments whose settings to use: "classic", "atari", ...

@@ -7,7 +7,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.samplers.layout import MAX_TORCH_THREADS, check_n_processes
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.launching.machine import n_granted_cpus
+from rlpyt.utils.launching.machine import n_gpus, n_granted_cpus
 
 
 def affinities(options: RunOptions) -> Any:
@@ -53,10 +53,7 @@ def affinity(options: RunOptions) -> dict[str, Any]:
     Raises:
         ValueError: ``device`` is not cpu, cuda or cuda:N, or ``torch_threads`` is too large.
     """
-    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", options.device)
-    if known is None:
-        raise ValueError(f"device={options.device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
-    cuda_idx = None if options.device == "cpu" else int(known["index"] or 0)
+    cuda_idx = _cuda_idx(options.device)
     # Ray actors do not use the cores of this process.
     without_workers = options.sampler.kind in ("serial", "ray")
     n_workers = 1 if without_workers else options.sampler.n_workers
@@ -67,3 +64,25 @@ def affinity(options: RunOptions) -> dict[str, Any]:
             f"machine, got {threads}. Give the number of cores, or 0 for one thread per core."
         )
     return {"n_workers": n_workers, "cuda_idx": cuda_idx, "master_torch_threads": threads}
+
+
+def check_device(device: str) -> None:
+    """Check that a device exists.
+
+    Raises:
+        ValueError: ``device`` is not cpu, cuda or cuda:N, or is not a GPU of this machine.
+    """
+    cuda_idx, n = _cuda_idx(device), n_gpus()
+    if cuda_idx is not None and cuda_idx >= n:
+        found = f"cuda:0 to cuda:{n - 1}" if n else "none"
+        raise ValueError(
+            f"device={device!r} must be a GPU that PyTorch finds on this machine: {found}. Train "
+            "on another device (--device cpu), or install a GPU driver and PyTorch with CUDA."
+        )
+
+
+def _cuda_idx(device: str) -> int | None:
+    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", device)
+    if known is None:
+        raise ValueError(f"device={device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
+    return None if device == "cpu" else int(known["index"] or 0)

@@ -79,7 +79,8 @@ class AgentOptions:
 class Settings:
     """Settings of a run that do not depend on the algorithm or the environment."""
 
-    steps: int = 500_000  # environment steps to train for
+    # environment steps to train for, rounded down to whole batches of batch_T * batch_B
+    steps: int = 500_000
     seed: int = 0  # seed of all random streams, 0 to 2**64 - 1
     # training processes; batch size and number of workers are per rank (asynchronous: number of
     # optimizers, with one sampler)

@@ -14,7 +14,7 @@ from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
-from rlpyt.experiments.hardware import with_ranks_of_torchrun
+from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
 from rlpyt.experiments.options import CONFIG, RunOptions, read_options
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.runner import PARTS_FILE
@@ -57,7 +57,7 @@ def train(
         FileNotFoundError: the directory has no checkpoint, and ``resume`` is True.
         SystemExit: 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP, with a checkpoint saved.
         CheckpointError: the last checkpoint of the run could not be saved.
-        ValueError: ``run_dir`` is a model of the hub.
+        ValueError: ``run_dir`` is a model of the hub, or ``device`` does not exist here.
         WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
     """
     hub.refuse(run_dir)
@@ -65,6 +65,7 @@ def train(
     if not torchrun.is_first():
         build_runner(options, run_dir, resume=resume).train()
         return
+    check_device(options.device)
     if not started_by_this_job(run_dir):
         _check_run_dir(run_dir, resume)
     new, created = not run_dir.exists(), False

@@ -46,8 +46,9 @@ from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
 
 NEW_EPISODES = (
-    "The resumed run starts new episodes, because the checkpoint has no environment states for "
-    "this sampler."
+    "The resumed run starts new episodes, because the checkpoint has no environment states that "
+    "this sampler can restore. For an exact resume, environments need get_state and set_state; "
+    "`rlpyt check` tests them."
 )
 SMALL_NETWORK = 2**18  # numbers in the agent's state
 PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run

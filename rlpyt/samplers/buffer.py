@@ -105,7 +105,11 @@ def _check_observation(env: Env | VectorEnv, observation: object) -> None:
     try:
         check_observation(observation, np.empty((1, *shape)))
     except (ValueError, TypeError) as error:
-        error.add_note(f"(expected by the observation_space of {type(env).__name__})")
+        name = type(getattr(env, "unwrapped", env)).__name__
+        error.args = (
+            f"{error} {name}'s observation_space expects this. Correct the space, or what reset "
+            "and step return.",
+        )
         raise
 
 

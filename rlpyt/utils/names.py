@@ -30,9 +30,14 @@ OTHER_NAMES = {
     **dict.fromkeys(("gamma", "discount_factor"), "discount"),
     **dict.fromkeys(("lambda_", "lam", "lambd"), "gae_lambda"),
     **dict.fromkeys(("random_seed", "rng_seed"), "seed"),
+    **dict.fromkeys(("batch_size", "minibatch_size", "sgd_minibatch_size"), "minibatches"),
     "cuda": "device",
     "eval_freq": "eval_interval_steps",
 }
+# Differences in meaning between such a name and rlpyt's.
+DIFFERENCES = dict.fromkeys(
+    ("batch_size", "minibatch_size", "sgd_minibatch_size"), "the number of minibatches, not a size"
+)
 
 
 class UnknownName(ValueError):

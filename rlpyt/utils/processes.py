@@ -368,7 +368,10 @@ def failure_text(
         whose: name of the process in headings.
         traceback, stacks: traceback and stacks of the process; may be empty.
     """
-    message = event.rstrip(".") + (f", {where}." if where else ".")
+    event = event.rstrip(".")
+    # A place after an event of several sentences would seem to belong to the last one.
+    joint = ". It happened " if ". " in event and where.startswith("while ") else ", "
+    message = event + (f"{joint}{where}." if where else ".")
     if traceback:
         message += f"\n\nIn {whose}:\n{traceback}"
     if stacks:

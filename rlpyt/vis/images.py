@@ -19,6 +19,10 @@ Image = NDArray[np.uint8]
 CAPTION_HEIGHT = 18  # pixels
 CAPTION_INK = (235, 235, 235)
 CAPTION_GROUND = (32, 32, 32)
+REMEDY = (
+    "Let render return an array [H, W, 3] uint8, and let the constructor of a gymnasium "
+    'environment take render_mode="rgb_array".'
+)
 
 
 def tile(images: Sequence[Image], ncol: int = 8, padding: int = 2, pad_value: int = 0) -> Image:
@@ -185,12 +189,13 @@ def picture_of(env: Any) -> Image:
     """
     render, name = getattr(env, "render", None), type(getattr(env, "unwrapped", env)).__name__
     if render is None:
-        raise ValueError(f"{name} cannot render images: it has no method render.")
+        raise ValueError(f"{name} cannot render images: it has no method render. {REMEDY}")
     with_mode = "mode" in inspect.signature(render).parameters
     try:
         rendered = render(mode="rgb_array") if with_mode else render()
     except NotImplementedError as error:
-        raise ValueError(f"{name} cannot render images: render is not implemented.") from error
+        what = "render is not implemented"
+        raise ValueError(f"{name} cannot render images: {what}. {REMEDY}") from error
     if getattr(rendered, "ndim", 0) != 3:
         raise ValueError(
             f"{env}.render() must return an RGB image, got {type(rendered)}. Create gymnasium "

@@ -141,6 +141,7 @@ def test_a_subclass_has_the_preset_except_for_what_it_declares():
     [
         (dict(lr=1e-3), UnknownName, "unknown setting 'lr'; did you mean 'learning_rate'"),
         (dict(n_envs=4), UnknownName, "did you mean 'batch_B'"),
+        (dict(batch_size=64), UnknownName, "did you mean 'minibatches'"),
         (dict(batch_B="many"), TypeError, "batch_B='many'"),
         (dict(sampler=dict(kind="fast")), UnknownName, "unknown sampler.kind 'fast'"),
         (dict(preset="none"), UnknownName, "unknown preset 'none'"),
@@ -152,11 +153,17 @@ def test_wrong_settings_are_named(kwargs, error, message):
 
 
 def test_flags_of_other_libraries_are_translated(capsys):
-    flags = ["--lr", "1e-3", "--total-timesteps=1000"]
+    flags = ["--lr", "1e-3", "--total-timesteps=1000", "--batch-size", "64"]
     assert rlpyt_command("train", "ppo", "CartPole-v1", *flags) == 2
     err = capsys.readouterr().err
     assert "--lr is called --algo.learning-rate in rlpyt." in err
     assert "--total-timesteps is called --steps in rlpyt." in err
+    assert "--batch-size is called --algo.minibatches in rlpyt: the number of minibatches" in err
+
+
+def test_an_algorithm_without_a_preset_asks_for_an_agent(capsys):
+    assert rlpyt_command("train", f"{HERE}:FromScratch", "CartPole-v1", "--steps", "1") == 2
+    assert "--agent rlpyt:CategoricalMlpAgent (discrete actions)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ def test_failure_text_contains_place_traceback_and_stacks():
         "\n\nPython stacks of the worker:\nS"
     )
     assert failure_text("it ended", "", "the process") == "it ended."
+    said = failure_text("it failed with X: a is 1. Set b.", "while acting", "the process")
+    assert said == "it failed with X: a is 1. Set b. It happened while acting."
 
 
 START_EARLY = """
