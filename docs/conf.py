@@ -2,13 +2,15 @@
 
 import dataclasses
 import inspect
+import os
 import re
 import runpy
 from pathlib import Path
 from pkgutil import resolve_name
 
 ROOT = Path(__file__).parents[1]
-REPOSITORY = "https://github.com/astooke/rlpyt"
+# The workflow that publishes the site sets the variable.
+REPOSITORY = f"https://github.com/{os.environ.get('GITHUB_REPOSITORY', 'rlpyt/rlpyt')}"
 
 project = "rlpyt"
 release = runpy.run_path(str(ROOT / "rlpyt" / "version.py"))["VERSION"]

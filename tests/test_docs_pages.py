@@ -78,7 +78,7 @@ def marked(page):
     return pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page
 
 
-@pytest.mark.parametrize("page", map(marked, [*COMMANDS, *SCRIPTS]))
+@pytest.mark.parametrize("page", [marked(page) for page in (*COMMANDS, *SCRIPTS)])
 def test_code_and_commands_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -128,7 +128,9 @@ def sequences():
 
 
 @pytest.mark.parametrize(
-    "memory", ["gru", "mingru", dict(kind="gtrxl", window=4), layer_norm_lstm], ids=str
+    "memory",
+    ["gru", "mingru", dict(kind="gtrxl", window=4), layer_norm_lstm],
+    ids=["gru", "mingru", "gtrxl", "own"],
 )
 @pytest.mark.parametrize(
     ("algo", "Agent", "EnvCls", "Sampler"),
