@@ -1,5 +1,6 @@
 """Flags of the command line, made from dataclasses."""
 
+import contextlib
 import copy
 import dataclasses
 import json
@@ -106,4 +107,31 @@ def _json_rule(
         instance_from_str=read,
         is_instance=fits,
         str_from_instance=lambda value: ["None" if value is None else json.dumps(value)],
+    )
+
+
+@_REGISTRY.primitive_rule
+def _integer_rule(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> "tyro.constructors.PrimitiveConstructorSpec[int] | None":
+    """Accept whole numbers in exponent notation, ``--steps 1e6``."""
+    if info.type is not int:
+        return None
+
+    def read(args: list[str]) -> int:
+        try:
+            return int(args[0])
+        except ValueError:
+            with contextlib.suppress(ValueError):
+                number = float(args[0])
+                if number.is_integer():
+                    return int(number)
+            raise ValueError(f"expected an integer, got {args[0]!r}") from None
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int) and not isinstance(value, bool),
+        str_from_instance=lambda value: [str(value)],
     )

@@ -185,3 +185,13 @@ def test_bad_flags_are_named(argv, words, encoding, monkeypatch):
 def test_a_switch_with_further_values_is_still_a_switch(argv, expected):
     options, _ = read_flags("ppo", "CartPole-v1", argv)
     assert options.algo["normalize_advantage"] == expected
+
+
+def test_integers_may_have_an_exponent(capsys):
+    read_back = read("--algo.epochs", "1e3", "--settings.steps", "2_000")
+    assert read_back.algo.epochs == 1000 and type(read_back.algo.epochs) is int
+    assert read_back.settings.steps == 2000
+    for bad in ("1.5", "1e-3", "inf", "many"):
+        with pytest.raises(SystemExit):
+            read("--algo.epochs", bad)
+        assert f"expected an integer, got '{bad}'" in " ".join(capsys.readouterr().err.split())
