@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from rlpyt.distributions.base import Distribution, NoiseSpec
-from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.buffer import _named_leaves, buffer_from_example, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.names import field_names
 
 BELOW_ONE = 1 - 2**-24  # largest float32 below 1
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.spaces.gym_wrapper import field_names
 from rlpyt.utils.collections import namedtuple_class
+from rlpyt.utils.names import field_names
 
 _MISSING = object()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpyt.envs.gym import EnvInfoWrapper, GymEnvWrapper, infill_info, make
-from rlpyt.spaces.gym_wrapper import field_names
+from rlpyt.utils.names import field_names
 
 __all__ = ["EnvInfoWrapper", "GymEnvWrapper", "infill_info", "info_to_nt", "make"]
 

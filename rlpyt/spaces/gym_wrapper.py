@@ -1,8 +1,6 @@
 """Gymnasium spaces as rlpyt spaces, with conversion of elements in both directions."""
 
-import keyword
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +8,8 @@ from gymnasium import spaces as gym_spaces
 
 from rlpyt.spaces.base import Space, draw_seed, within
 from rlpyt.spaces.composite import Composite
-from rlpyt.utils.collections import (
-    RESERVED_NAMES,
-    is_namedarraytuple,
-    is_namedtuple,
-    namedtuple_class,
-)
+from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedtuple_class
+from rlpyt.utils.names import field_names
 
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
 
@@ -229,24 +223,6 @@ def _describe(space: Any, force_float32: bool, name: str) -> _Leaf:
         "or transform it in an environment wrapper first, for example with "
         "gymnasium.wrappers.TransformObservation or TransformAction."
     )
-
-
-def field_names(keys: Iterable[Any]) -> list[str]:
-    """Return a unique valid field name for each key; the key itself if it is valid.
-
-    >>> field_names(["arm", "my-key", 1, "_x", "class", "get"])
-    ['arm', 'my_key', 'field_1', 'field__x', 'field_class', 'field_get']
-    """
-    names: list[str] = []
-    for key in keys:
-        name = re.sub(r"\W", "_", str(key))
-        reserved = name.startswith("_") or keyword.iskeyword(name) or name in RESERVED_NAMES
-        if reserved or not name.isidentifier():
-            name = f"field_{name}"
-        while name in names:
-            name += "_"
-        names.append(name)
-    return names
 
 
 def _type_name(name: str) -> str:

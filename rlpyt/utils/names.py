@@ -1,10 +1,13 @@
-"""Dotted names of settings, directory names built from them, suggestions for unknown names."""
+"""Names: of settings and directories, suggestions for unknown ones, and of fields."""
 
 import difflib
 import hashlib
+import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from rlpyt.utils.collections import RESERVED_NAMES
 
 LONGEST = 80  # characters of a directory name; file systems allow 255
 
@@ -151,3 +154,21 @@ def _shortened(name: str) -> str:
     if len(safe) <= LONGEST:
         return safe
     return f"{safe[: LONGEST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def field_names(keys: Iterable[Any]) -> list[str]:
+    """Return a unique valid field name for each key; the key itself if it is valid.
+
+    >>> field_names(["arm", "my-key", 1, "_x", "class", "get"])
+    ['arm', 'my_key', 'field_1', 'field__x', 'field_class', 'field_get']
+    """
+    names: list[str] = []
+    for key in keys:
+        name = re.sub(r"\W", "_", str(key))
+        reserved = name.startswith("_") or keyword.iskeyword(name) or name in RESERVED_NAMES
+        if reserved or not name.isidentifier():
+            name = f"field_{name}"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names

@@ -57,9 +57,3 @@ def test_images_have_ready_agents_for_every_action(action, name):
     agent = agent_for(chosen := spaces_of(spaces.Box(0, 255, (3, 40, 40), "uint8"), action))
     agent.initialize(chosen)
     assert type(agent).__name__ == name
-
-
-def test_an_action_of_several_spaces_is_refused_with_what_fits():
-    action = spaces.Tuple([spaces.Discrete(2), VECTOR])
-    with pytest.raises(TypeError, match=r"Discrete\(2\).*one Box, Discrete, MultiDiscrete or"):
-        agent_for(spaces_of(VECTOR, action))

@@ -107,6 +107,7 @@ ERRORS = [
     (walks.ResetGivesInfo, "structure", r"\(observation, info\)"),
     (walks.RaisesInStep, "structure", r"RuntimeError: the simulator is gone.*walks\.py:\d+"),
     # factory and spaces
+    (walks.MaskOfAnotherLength, "action-mask", r"action_mask"),
     (Walk(), "factory", r"expected a class or function"),
     (lambda: None, "factory", r"returned None"),
     (lambda: Walk, "factory", r"returned the class Walk"),

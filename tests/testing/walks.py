@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 
 from rlpyt.envs.base import Env, EnvStep
+from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 
@@ -13,6 +14,7 @@ WalkInfo = namedtuple("WalkInfo", ["place", "timeout"])
 Bare = namedtuple("Bare", ["place"])
 Named = namedtuple("Named", ["place", "timeout", "text"])
 Living = namedtuple("Living", ["place", "timeout", "traj_done"])
+Masked = namedtuple("Masked", ["position", "action_mask"])
 LIMIT = 12
 
 
@@ -94,6 +96,18 @@ class GymnasiumForm(Walk):
 class ResetGivesInfo(Walk):
     def reset(self):
         return super().reset(), {}
+
+
+class MaskOfAnotherLength(Walk):
+    """Observations with a mask of two actions; there are three."""
+
+    def __init__(self):
+        super().__init__()
+        parts = [FloatBox(low=-3.0, high=3.0, shape=(2,)), IntBox(0, 2, shape=(2,))]
+        self._observation_space = Composite(parts, Masked)
+
+    def observe(self):
+        return Masked(super().observe(), np.ones(2, np.int32))
 
 
 class PlainTuple(Walk):

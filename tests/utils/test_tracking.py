@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 import warnings
 
@@ -177,6 +178,7 @@ def test_an_unknown_logger_is_refused_before_anything_is_written(tmp_path):
 def test_a_missing_package_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     (tmp_path / "wandb").mkdir()  # as the package leaves it in a working directory
     monkeypatch.setattr("sys.path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
     with (
         pytest.raises(ImportError) as caught,
         run_context(tmp_path / "run", 0, "n", loggers="wandb"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.vector.base import vector_info
-from rlpyt.spaces.gym_wrapper import field_names
+from rlpyt.utils.names import field_names
 
 InfoKeys = Sequence[str] | Mapping[str, Any]
 
