@@ -256,7 +256,7 @@ def test_names_are_safe_short_and_unique():
 
 def test_examples_in_docstrings_run():
     results = doctest.testmod(names)
-    assert results.attempted == 3 and results.failed == 0
+    assert results.attempted == 4 and results.failed == 0
 
 
 @pytest.mark.parametrize(
