@@ -1,4 +1,4 @@
-"""What a run spends its time on, and the CPU time and memory that its processes use."""
+"""Time of each part of a run, and CPU time and memory of its processes."""
 
 import contextlib
 import time

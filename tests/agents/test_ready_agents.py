@@ -1,4 +1,4 @@
-"""Which ready agent fits an environment's spaces, and what none fits."""
+"""Choice of a ready agent by an environment's spaces, and spaces that are refused."""
 
 import pytest
 from gymnasium import spaces

@@ -1,4 +1,4 @@
-"""Where the time of a run goes, and what its processes use."""
+"""Time of each part of a run, and CPU time and memory of its processes."""
 
 import subprocess
 import sys

@@ -44,7 +44,7 @@ class TinyModel(torch.nn.Module):
 
 
 class TinyRnn(torch.nn.Module):
-    """As TinyModel, through a GRU."""
+    """Recurrent variant of TinyModel, with a GRU."""
 
     def __init__(self):
         super().__init__()

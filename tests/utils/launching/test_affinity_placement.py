@@ -1,4 +1,4 @@
-"""Which processors of this machine a code's are, and what this machine is found to have."""
+"""Processors of an affinity code on this machine, and detection of the machine."""
 
 import os
 import pickle
