@@ -37,7 +37,7 @@ RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
 def hyperparameters(name):
     """Return a Markdown table of the fields that a class declares by ``setting(...)``."""
     rows = ["| name | default | range | meaning |", "|---|---|---|---|"]
-    for field in dataclasses.fields(resolve_name(name)):
+    for field in sorted(dataclasses.fields(resolve_name(name)), key=lambda field: field.kw_only):
         limits = field.metadata.get("limits")
         if limits is not None and limits.doc:
             default = getattr(field.default, "__name__", repr(field.default))

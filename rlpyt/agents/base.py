@@ -72,6 +72,7 @@ class BaseAgent(Recorded):
     AgentInfo: Any = None  # record of the outputs of ``choose`` in addition to the action
     AgentInfoRnn: Any = None  # the same for a recurrent agent, ``prev_rnn_state`` last
     recurrent = False  # True if the model takes a recurrent state last and returns the next one
+    takes_memory = False  # True if the model's argument ``memory`` makes the agent recurrent
     alternating = False
     family = "rlpyt.agents.pg"  # package of ready agents, for error messages
     deterministic = False  # in evaluation, take the most likely action instead of sampling
@@ -108,6 +109,8 @@ class BaseAgent(Recorded):
         self.settings: dict[str, np.ndarray[Any, Any]] = {}
         self.group = 0
         self.rows: tuple[int, ...] | None = None
+        if self.takes_memory and self.model_kwargs.get("memory") is not None:
+            self.recurrent = True
         # An agent that overrides ``step`` may also store its recurrent state itself.
         uses_choose = type(self).choose is not BaseAgent.choose
         if self.recurrent and (uses_choose or isinstance(self, RecurrentAgentMixin)):

@@ -11,10 +11,11 @@ import torch
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.exploration import annealed
-from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.episodes import null_action_of
+from rlpyt.algos.dqn.losses import sequence_priority
+from rlpyt.algos.episodes import check_window, null_action_of
 from rlpyt.algos.optim import mean_over_ranks
 from rlpyt.algos.replay_choice import (
+    SEQUENCES,
     TRANSITIONS,
     Replays,
     check_replay_class,
@@ -22,6 +23,12 @@ from rlpyt.algos.replay_choice import (
     min_rows_to_sample,
 )
 from rlpyt.algos.returns import valid_from_done
+from rlpyt.algos.sequences import (
+    ReplayedSequences,
+    ReplayedTransitions,
+    SequenceSettings,
+    valid_and_ends,
+)
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
@@ -32,18 +39,26 @@ from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, 
 from rlpyt.utils.completion import completed
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import get_seed
+from rlpyt.utils.tensor import valid_mean
 
 SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 
 SMALL_REPLAY = 200e6  # bytes; by default, checkpoints contain replays up to this size
 PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
+SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 
 
-class ReplayAlgo(RlAlgorithm):
+class ReplayAlgo(SequenceSettings):
     """Base class of algorithms that store each batch in a replay and train on samples from it.
 
     The sampler records final observations of truncated episodes and the replay stores them, so
     that targets bootstrap from them. Subclasses implement ``update``, one gradient step.
+
+    Agents with memory are trained on sequences from the replay, by algorithms whose losses read
+    batches as ``replayed`` returns them (``learns_sequences``); see `rlpyt.algos.sequences`.
+
+    Attributes:
+        trains_sequences: True if the agent has a memory; set when the run is planned.
     """
 
     final_observation = True
@@ -69,9 +84,12 @@ class ReplayAlgo(RlAlgorithm):
 
     requires: ClassVar[str]  # outputs that the agent must provide
     ready_agents: ClassVar[str]  # agents that provide them
+    learns_sequences: ClassVar[bool] = False  # True if losses take sequences, for memories
     recurrent_algos: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
     batch_size_name: ClassVar[str] = "batch_size"  # for messages
     replays: ClassVar[Replays] = TRANSITIONS  # replay classes to choose from
+    sequence_replays: ClassVar[Replays] = SEQUENCES  # the same for agents with memory
+    trains_sequences = False
 
     bootstrap_timelimit = True  # True to bootstrap at time limits
     batch_spec: BatchSpec
@@ -151,12 +169,20 @@ class ReplayAlgo(RlAlgorithm):
     def check_parts(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm cannot train this agent."""
         self.check_agent(agent)
-        if agent.recurrent:
+        if not agent.recurrent:
+            return
+        name = type(self).__name__
+        if not self.learns_sequences:
             raise ValueError(
-                f"{type(self).__name__} learns from single transitions, but "
-                f"{type(agent).__name__} is recurrent. Use {self.recurrent_algos}, or another "
-                "agent."
+                f"{name} learns from single transitions, but {type(agent).__name__} is recurrent. "
+                f"Use {self.recurrent_algos}, or another agent."
             )
+        if self.compile_loss:
+            raise ValueError(
+                f"compile_loss must be False for {name} with a memory, whose sequences differ in "
+                "number and length from batch to batch. Set compile_loss=False."
+            )
+        check_window(agent, self.warmup_T + self.batch_T, "warmup_T + batch_T")
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent does not provide what the algorithm requires.
@@ -213,13 +239,18 @@ class ReplayAlgo(RlAlgorithm):
             ValueError: ``ReplayBufferCls`` contradicts other settings.
         """
         example = self.examples_to_buffer(examples)
-        cls = self.choose_replay(self.replays[self.prioritized_replay, async_], example)
+        replays = self.sequence_replays if self.trains_sequences else self.replays
+        cls = self.choose_replay(replays[self.prioritized_replay, async_], example)
         replay = cls(example=example, **self.replay_arguments(batch_spec))
         self.replay_buffer = completed(replay, BaseReplayBuffer)
 
     def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
-        """Return the replay's arguments, except the example."""
-        kwargs = dict(
+        """Return the replay's arguments, except the example.
+
+        Raises:
+            ValueError: the replay is too small for a sequence.
+        """
+        kwargs: dict[str, Any] = dict(
             size=self.replay_size,
             B=batch_spec.B,
             discount=self.discount,
@@ -232,7 +263,16 @@ class ReplayAlgo(RlAlgorithm):
                 beta=self.pri_beta_init,
                 default_priority=self.new_priority,
             )
-        return kwargs
+        if not self.trains_sequences:
+            return kwargs
+        length, rows = self.warmup_T + self.batch_T, self.replay_size // batch_spec.B
+        if rows <= length + self.n_step_return:
+            raise ValueError(
+                f"replay_size={self.replay_size:,} is too small: it holds {rows} steps of "
+                f"{batch_spec.B} environments, but a sequence with its targets takes "
+                f"{length} + {self.n_step_return}. Raise replay_size, or lower batch_T or warmup_T."
+            )
+        return kwargs | dict(rnn_state_interval=self.store_rnn_state_interval, batch_T=length)
 
     def choose_replay(self, chosen: Any, example: NamedArrayTuple) -> Any:
         """Return the replay class: ``ReplayBufferCls``, or the one for these observations.
@@ -283,7 +323,7 @@ class ReplayAlgo(RlAlgorithm):
     # Storing.
 
     def examples_to_buffer(self, examples: AttrDict) -> Any:
-        """Return an example of the data stored for each step.
+        """Return an example of the data stored for each step, with the state of a memory.
 
         Raises:
             ValueError: the replay needs ``timeout``, but env_info does not have it.
@@ -294,6 +334,8 @@ class ReplayAlgo(RlAlgorithm):
             reward=examples["reward"],
             done=examples["done"],
         )
+        if self.stores_states:
+            example = with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
         if not self.needs_timeout():
             return example
         env_info = examples["env_info"]
@@ -305,13 +347,16 @@ class ReplayAlgo(RlAlgorithm):
         return with_fields(example, timeout=env_info.timeout)
 
     def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
-        """Return the data of a batch [T, B] to store, with final observations if any."""
+        """Return the data of a batch [T, B] to store, with states and final observations if any."""
         to_buffer = SamplesToBuffer(
             observation=samples.env.observation,
             action=samples.agent.action,
             reward=samples.env.reward,
             done=samples.env.done,
         )
+        if self.stores_states:
+            state = samples.agent.agent_info.prev_rnn_state
+            to_buffer = with_fields(to_buffer, prev_rnn_state=state)
         if self.needs_timeout():
             to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
         return self.with_finals(to_buffer, samples)
@@ -332,6 +377,11 @@ class ReplayAlgo(RlAlgorithm):
             raise
         self.batches_in_replay += 1
         self.update_obs_rms(samples)
+
+    @property
+    def stores_states(self) -> bool:
+        """Return True if the replay stores recurrent states."""
+        return self.trains_sequences and self.store_rnn_state_interval > 0
 
     def needs_timeout(self) -> bool:
         """Return True if ``ReplayBufferCls`` needs a field ``timeout``."""
@@ -406,6 +456,8 @@ class ReplayAlgo(RlAlgorithm):
             updates: updates per iteration (asynchronous runs); ``None``: by the replay ratio.
         """
         self.agent, self.n_itr = agent, n_itr
+        self.trains_sequences = agent.recurrent
+        self._batch_size = self.samples_per_update
         self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
         self.world_size = world_size
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
@@ -437,10 +489,11 @@ class ReplayAlgo(RlAlgorithm):
             )
         interval = max(1, math.ceil(1 / self.updates_due(self.sampler_bs) - 1e-9))
         if not never and self.min_itr_learn + interval > self.n_itr:
+            name = SEQUENCE_SIZE if self.trains_sequences else self.batch_size_name
             never = (
-                f"replay_ratio={self.replay_ratio:g} means one update of {self.batch_size_name}="
-                f"{self.batch_size} every {interval:,} iterations of {self.itr_steps:,} steps, but "
-                f"the run has only {self.n_itr:,}. Raise replay_ratio, or run longer."
+                f"replay_ratio={self.replay_ratio:g} means one update of {name}="
+                f"{self.samples_per_update} every {interval:,} iterations of {self.itr_steps:,} "
+                f"steps, but the run has only {self.n_itr:,}. Raise replay_ratio, or run longer."
             )
         if never and self.rank == 0:
             warnings.warn(f"{type(self).__name__} never learns in this run: {never}")
@@ -495,7 +548,45 @@ class ReplayAlgo(RlAlgorithm):
         Raises:
             ReplayNotReady: the replay has no samples yet, or only void rows.
         """
-        return self.replay_buffer.sample_batch(self.batch_size)
+        return self.replay_buffer.sample_batch(
+            self.batch_B if self.trains_sequences else self.batch_size
+        )
+
+    def replayed(self, samples: NamedArrayTuple) -> Any:
+        """Return a batch in the form that losses read.
+
+        Args:
+            samples: batch from the replay.
+
+        Returns:
+            `ReplayedTransitions` [B], or `ReplayedSequences` [batch_T, B] for an agent with memory.
+        """
+        discount_n = self.bootstrap_discount(samples)
+        if not self.trains_sequences:
+            return ReplayedTransitions(samples, self.forward, discount_n)
+        return ReplayedSequences(
+            samples,
+            self.forward,
+            discount_n,
+            self.warmup_T,
+            self.n_step_return,
+            self.mid_batch_reset,
+            null_action_of(self.agent),
+            self.agent.takes_starts,
+            self.initial_state,
+        )
+
+    def initial_state(self, network: Any, recorded: Any) -> Any:
+        """Return the recurrent state before the first row of a sequence.
+
+        Args:
+            network: function that is evaluated, such as ``self.agent.target``.
+            recorded: recorded state of the agent, leaves [N, B, H]; ``None`` if none is stored.
+
+        Returns:
+            The network's state, leaves [N, B, H]; ``None``: zeros.
+        """
+        return recorded
 
     def learn_from(self, batch: NamedArrayTuple, opt_info: Any) -> None:
         """Update on a batch; set its priorities, update targets, and record statistics.
@@ -551,7 +642,14 @@ class ReplayAlgo(RlAlgorithm):
 
     def updates_due(self, n_steps: float) -> float:
         """Return the number of updates (a float) due after ``n_steps`` by the replay ratio."""
-        return self.replay_ratio * n_steps / self.batch_size
+        return self.replay_ratio * n_steps / self.samples_per_update
+
+    @property
+    def samples_per_update(self) -> int:
+        """Return the number of replayed steps of one update, including those of burn-in."""
+        if self.trains_sequences:
+            return (self.batch_T + self.warmup_T) * self.batch_B
+        return self.batch_size
 
     def _new_steps(self) -> float:
         """Return the number of valid steps in this iteration's batch, averaged over ranks."""
@@ -599,9 +697,18 @@ class ReplayAlgo(RlAlgorithm):
         """Weight losses [.., B] by importance if the replay is prioritized."""
         return losses * samples.is_weights if self.prioritized_replay else losses
 
-    def weighted_mean(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
-        """Return the mean of losses [B], weighted by importance if the replay is prioritized."""
-        return self.weighted(losses, samples).mean()
+    def weighted_mean(
+        self, losses: torch.Tensor, samples: NamedArrayTuple, valid: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the mean of losses, weighted by importance if the replay is prioritized.
+
+        Args:
+            losses: [B], or [T, B] of sequences.
+            samples: batch from the replay.
+            valid: mask of the losses that count; ``None``: all.
+        """
+        losses = self.weighted(losses, samples)
+        return losses.mean() if valid is None else valid_mean(losses, valid)
 
     def forward(self, network: Any, *inputs: Any) -> Any:
         """Return the outputs of ``self.agent`` or ``self.agent.target`` in float32.
@@ -615,6 +722,19 @@ class ReplayAlgo(RlAlgorithm):
         return buffer_method(output, "float")
 
     # Priorities.
+
+    def priorities(self, td_abs_errors: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
+        """Return the priorities [B] of a batch.
+
+        Args:
+            td_abs_errors: absolute TD errors, or other measures of surprise: [B] are priorities,
+                those of sequences [batch_T, B] are joined.
+            samples: batch from the replay.
+        """
+        if td_abs_errors.dim() == 1:
+            return td_abs_errors
+        valid, _ = valid_and_ends(samples, self.warmup_T, self.mid_batch_reset)
+        return sequence_priority(td_abs_errors, valid, self.pri_eta)
 
     def _prioritize(self, batch: NamedArrayTuple, priorities: torch.Tensor) -> None:
         priorities = priorities.cpu() + PRIORITY_EPS

@@ -18,6 +18,20 @@ from rlpyt.replays.non_sequence.prioritized import (
 )
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.replays.selection import PrioritizedSelection
+from rlpyt.replays.sequence.frame import (
+    AsyncPrioritizedSequenceReplayFrameBuffer,
+    AsyncUniformSequenceReplayFrameBuffer,
+    PrioritizedSequenceReplayFrameBuffer,
+    UniformSequenceReplayFrameBuffer,
+)
+from rlpyt.replays.sequence.prioritized import (
+    AsyncPrioritizedSequenceReplayBuffer,
+    PrioritizedSequenceReplayBuffer,
+)
+from rlpyt.replays.sequence.uniform import (
+    AsyncUniformSequenceReplayBuffer,
+    UniformSequenceReplayBuffer,
+)
 from rlpyt.utils.buffer import Tensors, leaves_of
 
 IMAGE_DIMS = 3
@@ -30,6 +44,15 @@ TRANSITIONS: Replays = {
     (True, False): (PrioritizedReplayFrameBuffer, PrioritizedReplayBuffer),
     (False, True): (AsyncUniformReplayFrameBuffer, AsyncUniformReplayBuffer),
     (True, True): (AsyncPrioritizedReplayFrameBuffer, AsyncPrioritizedReplayBuffer),
+}
+SEQUENCES: Replays = {
+    (False, False): (UniformSequenceReplayFrameBuffer, UniformSequenceReplayBuffer),
+    (True, False): (PrioritizedSequenceReplayFrameBuffer, PrioritizedSequenceReplayBuffer),
+    (False, True): (AsyncUniformSequenceReplayFrameBuffer, AsyncUniformSequenceReplayBuffer),
+    (True, True): (
+        AsyncPrioritizedSequenceReplayFrameBuffer,
+        AsyncPrioritizedSequenceReplayBuffer,
+    ),
 }
 
 

@@ -118,21 +118,15 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     from rlpyt.agents.dqn.vector import AGENTS, dqn_agent_for
 
     chosen, kind = options.agent, Q_LEARNING[base_algorithm(options.algo_name)]
-    recurrent = kind == "r2d1"
-    if chosen.has_memory and not recurrent:
-        raise ValueError(
-            f"{options.algo_name} learns from single steps and cannot train an LSTM or another "
-            "memory; r2d1 can."
-        )
-    if recurrent and not chosen.has_memory:
+    if kind == "r2d1" and not chosen.has_memory:
         raise ValueError(
             "r2d1 trains an LSTM or another memory: enable agent.recurrent or choose agent.memory, "
             "or use dqn."
         )
-    if chosen.noisy and recurrent:
-        raise ValueError("r2d1 has no noisy layers. Disable agent.noisy.")
     model_kwargs = _model_kwargs(options, "fc_sizes" if image else "hidden_sizes")
-    if image and recurrent and "fc_sizes" in model_kwargs:
+    if chosen.has_memory:
+        model_kwargs.setdefault("memory", "lstm")
+    if image and kind == "r2d1" and "fc_sizes" in model_kwargs:
         (model_kwargs["fc_size"],) = model_kwargs.pop("fc_sizes")
     if chosen.dueling:
         model_kwargs["dueling"] = True

@@ -38,14 +38,14 @@ def plain_fields(cls: type) -> dict[str, PlainField]:
     """Return the fields of a dataclass that can be set on a command line or in a file, in order.
 
     Fields for a class (``type[Optimizer]``) are included, with the name of the class as value;
-    those for other objects (``Any``) are not. Of another class, these are the arguments of its
-    constructor with annotation and default value.
+    those for other objects (``Any``) are not. Keyword-only fields come last. Of another class,
+    these are the arguments of its constructor with annotation and default value.
     """
     if not dataclasses.is_dataclass(cls):
         return _plain_arguments(cls)
     hints = typing.get_type_hints(cls)
     chosen = {}
-    for item in dataclasses.fields(cls):
+    for item in sorted(dataclasses.fields(cls), key=lambda item: bool(item.kw_only)):
         hint, default = hints[item.name], item.default
         if item.default_factory is not dataclasses.MISSING:
             default = item.default_factory()

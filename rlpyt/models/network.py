@@ -20,7 +20,7 @@ from rlpyt.models.observation import (
     split_observation,
     vector_size,
 )
-from rlpyt.models.recurrent import Memory, MlpMemory, run_recurrent
+from rlpyt.models.recurrent import Memory, MlpMemory, add_memory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Tensors
@@ -37,6 +37,7 @@ class Network(nn.Module):
     """
 
     _takes_mask: ClassVar[bool] = False  # True if ``heads`` takes a mask of actions
+    uses_remember: ClassVar[bool] = False  # True if an overridden ``forward`` calls ``remember``
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -58,8 +59,8 @@ class Network(nn.Module):
     @property
     def takes_starts(self) -> bool:
         """Return True if ``init_rnn_state`` may be a ``StateAndStarts``."""
-        inherited = type(self).forward is Network.forward
-        return inherited and getattr(self.recurrent_layer, "takes_starts", False)
+        passed_on = self.uses_remember or type(self).forward is Network.forward
+        return passed_on and getattr(self.recurrent_layer, "takes_starts", False)
 
     @property
     def attention_window(self) -> int | None:
@@ -115,12 +116,29 @@ class Network(nn.Module):
         if layer is None:
             outputs = self._heads_of(features, observation)
             return outputs if lead is None else restore_leading_dims(outputs, *lead)
-        assert lead is not None and isinstance(prev_action, Tensor) and prev_reward is not None
-        features, rnn_state = run_recurrent(
-            layer, features, prev_action, prev_reward, init_rnn_state, *lead[1:]
+        assert lead is not None
+        features, rnn_state = self.remember(
+            features, lead, prev_action, prev_reward, init_rnn_state
         )
         outputs = restore_leading_dims(self._heads_of(features, observation), *lead)
         return (*outputs, rnn_state) if isinstance(outputs, tuple) else (outputs, rnn_state)
+
+    def remember(
+        self,
+        features: Tensor,
+        lead: Lead,
+        prev_action: Tensors | None,
+        prev_reward: Tensor | None,
+        init_rnn_state: Tensors | None,
+    ) -> tuple[Tensor, Any]:
+        """Run the memory over features [T * B, F] from ``encode``; see ``forward``.
+
+        Returns:
+            Features [T * B, H] for the heads, and the state after the last step.
+        """
+        assert isinstance(prev_action, Tensor) and prev_reward is not None
+        inputs = (features, prev_action, prev_reward, init_rnn_state)
+        return run_recurrent(self.recurrent_layer, *inputs, *lead[1:])
 
 
 class VectorModel(Network):
@@ -142,7 +160,10 @@ class VectorModel(Network):
         obs_rms: running statistics, if observations are normalized; algorithms update them through
             ``update_obs_rms``.
         images: encoders of the images of an observation, if there are any.
+        core: an MLP and a memory, after ``add_core``.
     """
+
+    _has_core = False
 
     def __init__(
         self,
@@ -188,9 +209,28 @@ class VectorModel(Network):
             return x
         return self.obs_rms.normalize(x, self.norm_obs_clip, self.norm_obs_var_clip)
 
+    def add_core(
+        self,
+        action_size: int,
+        hidden_sizes: int | Sequence[int],
+        size: int,
+        nonlinearity: Callable[[], nn.Module],
+        memory: Memory,
+    ) -> None:
+        """Add an MLP and a memory between the features and the heads; see `MlpMemory`."""
+        sizes = (self.observation_size, action_size, hidden_sizes, size)
+        self.core = MlpMemory(*sizes, nonlinearity, memory)
+        self._has_core = True
+
+    @property
+    def recurrent_layer(self) -> Any:
+        """Return the memory, or ``None``."""
+        return self.core.layer if self._has_core else None
+
     def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
-        """Return the features, [*lead, observation_size]."""
-        return self.read(observation), None
+        """Return the features: [*lead, observation_size], or [T * B, F] with a memory."""
+        features = self.read(observation)
+        return encode_rows(self.core.mlp, features) if self._has_core else (features, None)
 
     def update_obs_rms(self, observation: Tensors) -> None:
         """Update the running statistics with a batch of observations [*lead, ...]."""
@@ -201,8 +241,8 @@ class VectorModel(Network):
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
 
-        ``None`` if ``heads`` cannot be translated, a subclass overrides other methods, or
-        ``reads_in_numpy`` is False.
+        ``None`` if the model has a memory, ``heads`` cannot be translated, a subclass overrides
+        other methods, or ``reads_in_numpy`` is False.
         """
         cls, base = type(self), VectorModel
         overridden = (
@@ -210,7 +250,7 @@ class VectorModel(Network):
             or cls.encode is not base.encode
             or cls.read is not base.read
         )
-        if overridden or not self.reads_in_numpy:
+        if overridden or self._has_core or not self.reads_in_numpy:
             return None
         return numpy_forward_of(self, self._observation_shape, self.normalization, live)
 
@@ -246,17 +286,7 @@ class LstmVectorModel(VectorModel):
         **normalization: Any,
     ) -> None:
         super().__init__(observation_shape, **normalization)
-        sizes = (self.observation_size, action_size, hidden_sizes, lstm_size)
-        self.core = MlpMemory(*sizes, nonlinearity, memory)
-
-    @property
-    def recurrent_layer(self) -> Any:
-        """Return the memory."""
-        return self.core.layer
-
-    def encode(self, observation: Tensors) -> tuple[Tensor, Lead | None]:
-        """Return the MLP's features [T * B, F]."""
-        return encode_rows(self.core.mlp, self.read(observation))
+        self.add_core(action_size, hidden_sizes, lstm_size, nonlinearity, memory)
 
 
 def encode_rows(mlp: nn.Module, x: Tensor) -> tuple[Tensor, Lead]:
@@ -277,6 +307,7 @@ class ImageModel(Network):
     """
 
     convolutions: ClassVar[dict[str, Sequence[int]]]
+    _memory: str | None = None  # name of the recurrent layer
 
     def __init__(
         self,
@@ -299,6 +330,15 @@ class ImageModel(Network):
             use_maxpool=use_maxpool,
             hidden_sizes=hidden_sizes,
         )
+
+    def add_memory(self, memory: Memory, action_size: int, size: int) -> None:
+        """Add a memory between the features and the heads; see `rlpyt.models.recurrent`."""
+        self._memory = add_memory(self, memory, self.conv.output_size + action_size + 1, size)
+
+    @property
+    def recurrent_layer(self) -> Any:
+        """Return the memory, or ``None``."""
+        return None if self._memory is None else getattr(self, self._memory)
 
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return features [T * B, F] of images [*lead, C, H, W], usually uint8."""

@@ -21,7 +21,7 @@ class UpdateSchedule:
     """
 
     def __init__(self, algo: ReplayAlgo, itr_batch_size: int) -> None:
-        samples_per_call = algo.updates_per_optimize * algo.batch_size * algo.world_size
+        samples_per_call = algo.updates_per_optimize * algo.samples_per_update * algo.world_size
         self._ratio = algo.replay_ratio
         self._calls_per_step: float = algo.replay_ratio / samples_per_call
         self._itr_batch_size = itr_batch_size

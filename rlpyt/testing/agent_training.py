@@ -1,5 +1,6 @@
 """Checks of training: parameters, outputs [T, B], likelihoods, gradients, the state dict."""
 
+import inspect
 from typing import Any
 
 import torch
@@ -75,11 +76,12 @@ def _call(case: AgentCase, agent: Any, inputs: Inputs) -> tuple[Any, ...]:
         out = agent(*inputs)
     else:
         _, info = case.act(case.fresh(), 0)
-        state = getattr(info, "prev_rnn_state", None)
-        out = agent(
-            *inputs,
-            buffer_func(state, lambda x: torch.from_numpy(x).transpose(0, 1).contiguous()),
-        )
+        recorded = getattr(info, "prev_rnn_state", None)
+        state = buffer_func(recorded, lambda x: torch.from_numpy(x).transpose(0, 1).contiguous())
+        if "init_rnn_state" in inspect.signature(agent).parameters:
+            out = agent(*inputs, init_rnn_state=state)
+        else:
+            out = agent(*inputs, state)
     return tuple(out) if isinstance(out, tuple) else (out,)
 
 

@@ -66,7 +66,7 @@ MEMORIES = [
 
 
 @pytest.mark.parametrize(("chosen", "model_kwargs"), MEMORIES, ids=str)
-@pytest.mark.parametrize("algo_name", ["ppo", "a2c", "vtrace", "r2d1"])
+@pytest.mark.parametrize("algo_name", ["ppo", "a2c", "vtrace", "r2d1", "dqn", "rainbow", "iqn"])
 def test_memories_are_arguments_of_the_model(algo_name, chosen, model_kwargs):
     agent = built(algo_name, **chosen)
     assert agent.recurrent
@@ -88,7 +88,6 @@ def test_memory_none_is_no_memory():
         ("ppo", dict(memory="none", memory_args=dict(a=1)), "agent.memory_args is for agents"),
         ("ppo", dict(memory="gru", memory_size=0), "agent.memory_size=0 must be at least 1"),
         ("ppo", dict(memory="gru", model_cls=FEED_FORWARD), "does not take memory"),
-        ("dqn", dict(memory="gru"), "cannot train an LSTM or another memory; r2d1 can"),
         ("r2d1", dict(memory="none"), "r2d1 trains an LSTM or another memory"),
         ("cem", dict(memory="gru"), "without memory"),
     ],

@@ -127,8 +127,6 @@ def test_options_of_the_network_reach_the_model():
 @pytest.mark.parametrize(
     "algo_name,agent,message",
     [
-        ("dqn", dict(recurrent=True), "cannot train an LSTM or another memory; r2d1 can"),
-        ("r2d1", dict(noisy=True), "r2d1 has no noisy layers"),
         ("ppo", dict(dueling=True), "agent.dueling is for deep Q-learning"),
         ("a2c", dict(noisy=True), "a2c has no values of discrete actions"),
     ],

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.agents.dqn.vector import R2d1LstmAgent
+from rlpyt.agents.dqn.vector import IqnMlpAgent, R2d1LstmAgent
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, GaussianLstmAgent
+from rlpyt.algos.dqn.qr_dqn import IQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
@@ -14,8 +15,9 @@ from rlpyt.algos.pg.vtrace import VTrace
 from rlpyt.envs.toy import MemoryEnv, ReachEnv
 from rlpyt.models import recurrent
 from rlpyt.models.blocks import make_lnlstm
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
 from rlpyt.models.dqn.atari_r2d1_model import AtariR2d1Model
-from rlpyt.models.dqn.vector import R2d1LstmModel
+from rlpyt.models.dqn.vector import DqnMlpModel, R2d1LstmModel
 from rlpyt.models.gtrxl import WindowState
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
@@ -38,8 +40,10 @@ MODELS = {
     "mujoco": lambda **kw: MujocoLstmModel((O,), A, **{**VECTOR, **kw}),
     "atari": lambda **kw: AtariLstmModel(IMAGE, A, 8, **{**PICTURE, **kw}),
     "atari_r2d1": lambda **kw: AtariR2d1Model(IMAGE, A, 8, **{**PICTURE, **kw}),
+    "dqn": lambda **kw: DqnMlpModel((O,), A, **{"memory": "lstm", **VECTOR, **kw}),
+    "atari_dqn": lambda **kw: AtariDqnModel(IMAGE, A, 8, **{"memory": "lstm", **PICTURE, **kw}),
 }
-IMAGES = ("atari", "atari_r2d1")
+IMAGES = ("atari", "atari_r2d1", "atari_dqn")
 
 
 def layer_norm_lstm(input_size, size):
@@ -120,11 +124,18 @@ def test_the_size_may_be_a_whole_float(name):
         shapes(8.5)
 
 
+SEQUENCES = dict(
+    batch_T=6, batch_B=4, warmup_T=2, store_rnn_state_interval=2, min_steps_learn=60,
+    replay_size=600, n_step_return=2, learning_rate=1e-3,
+)  # fmt: skip
+
+
 def sequences():
-    return R2D1(
-        batch_T=6, batch_B=4, warmup_T=2, store_rnn_state_interval=2, min_steps_learn=60,
-        replay_size=600, n_step_return=2, learning_rate=1e-3,
-    )  # fmt: skip
+    return R2D1(**SEQUENCES)
+
+
+def implicit():
+    return IQN(n_tau=4, n_tau_target=4, replay_ratio=2, **SEQUENCES)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +150,9 @@ def sequences():
         (lambda: PPO(minibatches=2), GaussianLstmAgent, ReachEnv, SerialSampler),
         (VTrace, CategoricalLstmAgent, MemoryEnv, AlternatingSampler),
         (sequences, R2d1LstmAgent, MemoryEnv, SerialSampler),
+        (implicit, IqnMlpAgent, MemoryEnv, AlternatingSampler),
     ],
-    ids=["a2c", "ppo", "vtrace", "r2d1"],
+    ids=["a2c", "ppo", "vtrace", "r2d1", "iqn"],
 )
 def test_agents_train_with_any_memory(algo, Agent, EnvCls, Sampler, memory):
     agent = Agent(model_kwargs=dict(memory=memory, lstm_size=8))
@@ -196,6 +208,7 @@ def test_an_agent_resets_inside_rows_only_if_its_model_can():
         (A2C, CategoricalLstmAgent, "batch_T = 10"),
         (VTrace, CategoricalLstmAgent, "batch_T = 10"),
         (sequences, R2d1LstmAgent, r"warmup_T \+ batch_T = 8"),
+        (implicit, IqnMlpAgent, r"warmup_T \+ batch_T = 8"),
     ],
 )
 def test_windows_longer_than_a_sequence_are_refused(algo, Agent, length):

@@ -88,13 +88,13 @@ def test_good_agents_pass_without_a_warning(name, recwarn):
     assert report.ok and (left_open or "fast-policy" in report.passed)
 
 
-@pytest.mark.parametrize("model", [{}, dict(noisy=True), dict(dueling=True)], ids=str)
+@pytest.mark.parametrize(
+    "model", [{}, dict(noisy=True), dict(dueling=True), dict(memory="gru", noisy=True)], ids=str
+)
 @pytest.mark.parametrize(
     "Agent", [DqnMlpAgent, CatDqnMlpAgent, QrDqnMlpAgent, IqnMlpAgent, R2d1LstmAgent]
 )
 def test_agents_of_deep_q_learning_pass(Agent, model):
-    if Agent is R2d1LstmAgent and "noisy" in model:
-        pytest.skip("has no noisy layers")
     report = check_agent(Agent(model_kwargs={**SMALL, **model}), cartpole)
     assert not report.warnings, str(report)
     assert {"initialize", "rows", "noise", "training", "gradients", "state-dict"} <= {

@@ -11,6 +11,7 @@ from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["p"])  # [*lead, A, P] float32
+AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["p", "prev_rnn_state"])
 
 
 class CatDqnAgent(DqnAgent):
@@ -22,7 +23,7 @@ class CatDqnAgent(DqnAgent):
     """
 
     provides = "probabilities of atoms"
-    AgentInfo = AgentInfo
+    AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
 
     def __init__(self, *args: Any, n_atoms: int = 51, **kwargs: Any) -> None:
         if args and not callable(args[0]):

@@ -25,6 +25,10 @@ AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["q", "prev_rnn_state"])
 class DqnAgent(EpsilonGreedyAgentMixin):
     """Acts epsilon-greedily on the model's values of discrete actions, among valid ones if masked.
 
+    With an argument ``memory`` of the model the agent is recurrent, for example
+    ``model_kwargs=dict(memory="gru", lstm_size=128)``. It then also records ``prev_rnn_state``, the
+    recurrent state before the step, leaves [B, N, H].
+
     A model with noisy layers explores by their noise and by epsilon, or by noise alone with
     ``eps_init=0, eps_final=0``: each environment draws its own noise at every step. Evaluation
     uses the mean weights.
@@ -42,6 +46,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     family = "rlpyt.agents.dqn"
     provides = "action values"
     masks_choices = True
+    takes_memory = True
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -111,9 +116,13 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         return self.distribution.to_onehot(prev_action)
 
     def _evaluate(
-        self, model: torch.nn.Module, inputs: NamedArrayTuple, init_rnn_state: Tensors | None
+        self,
+        model: torch.nn.Module,
+        inputs: NamedArrayTuple,
+        init_rnn_state: Tensors | None,
+        *args: Any,
     ) -> Any:
-        (values,), rnn_state = self._run(model, self._inputs(*inputs), init_rnn_state)
+        (values,), rnn_state = self._run(model, self._inputs(*inputs), init_rnn_state, *args)
         return (values, rnn_state) if self.recurrent else values
 
     def __call__(

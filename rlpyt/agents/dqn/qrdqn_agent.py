@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.models.dqn.implicit_quantile import midpoints
 from rlpyt.utils.buffer import Tensors
@@ -49,39 +50,49 @@ class IqnAgent(DqnAgent):
         self.n_act_quantiles = whole_number("n_act_quantiles", n_act_quantiles, 1)
 
     def _run(
-        self, model: torch.nn.Module, inputs: tuple[Tensors, ...], tau: Tensors | None = None
+        self,
+        model: torch.nn.Module,
+        inputs: tuple[Tensors, ...],
+        rnn_state: Tensors | None = None,
+        tau: Tensor | None = None,
     ) -> tuple[Any, Any]:
         tau = midpoints(self.n_act_quantiles) if tau is None else tau
-        return super()._run(model, (*inputs, tau.to(self.device)))
+        return super()._run(model, (*inputs, tau.to(self.device)), rnn_state)
 
     def summarize(self, output: Any) -> Any:
         """Return action values, the means of the quantiles."""
         return output.mean(-1)
 
-    def __call__(
+    def __call__(  # type: ignore[override]
         self,
         observation: Tensors,
         prev_action: Tensors,
         prev_reward: Tensor,
-        tau: Tensors | None = None,
+        tau: Tensor | None = None,
+        init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Return quantiles for training data, with gradient.
 
         Args:
-            observation, prev_action, prev_reward: arguments of `DqnAgent`.
-            tau: fractions, [B, N] or [N]; ``None``: the K fixed ones.
+            observation, prev_action, prev_reward, init_rnn_state: arguments of `DqnAgent`.
+            tau: fractions, [B, N], [T, B, N] or [N]; ``None``: the K fixed ones.
 
         Returns:
-            [B, A, N], on the agent's device.
+            [.., A, N], on the agent's device; from recurrent agents also the state after the last
+            row.
         """
-        return super().__call__(observation, prev_action, prev_reward, tau)
+        inputs = AgentInputs(observation, prev_action, prev_reward)
+        return self._evaluate(self.model, inputs, init_rnn_state, tau)
 
-    def target(
+    @torch.no_grad()
+    def target(  # type: ignore[override]
         self,
         observation: Tensors,
         prev_action: Tensors,
         prev_reward: Tensor,
-        tau: Tensors | None = None,
+        tau: Tensor | None = None,
+        init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Evaluate the target network, with arguments and results of ``__call__``."""
-        return super().target(observation, prev_action, prev_reward, tau)
+        inputs = AgentInputs(observation, prev_action, prev_reward)
+        return self._evaluate(self.target_model, inputs, init_rnn_state, tau)

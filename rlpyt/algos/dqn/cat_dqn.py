@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import torch
 
 from rlpyt.algos.arguments import own_fields_first
+from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_atoms
-from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import check_range, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -52,21 +52,20 @@ class CategoricalDQN(DQN):
             L = E[-w sum_i (Phi (R + g Z'(s', a*)))_i log p_i(s, a)]
 
         Args:
-            samples: batch from the replay.
+            samples: batch of transitions [B] or sequences [T, B] from the replay.
 
         Returns:
-            Loss (a scalar), and KL divergences [B] for priorities, without gradient.
+            Loss (a scalar), and KL divergences, [B] or [batch_T, B], for priorities, without
+            gradient.
         """
-        p = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
+        steps = self.replayed(samples)
+        p = select_at_indexes(steps.action, steps.now(self.agent))
         with torch.no_grad():
             z = torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=p.device)
-            inputs = samples.target_inputs
-            target_p = self.forward(self.agent.target, *inputs)
-            selecting_p = self.forward(self.agent, *inputs) if self.double_dqn else target_p
-            mask = action_mask_of(inputs.observation)
-            next_p = greedy_row(target_p, selecting_p @ z, mask)
-            discount_n = self.bootstrap_discount(samples)
-            projected = project_onto_atoms(next_p, samples.return_, discount_n, z)
-        self.record(q=p.detach() @ z)
+            target_p = steps.next(self.agent.target)
+            selecting_p = steps.next.shared(self.agent) if self.double_dqn else target_p
+            next_p = greedy_row(target_p, selecting_p @ z, steps.next_mask)
+            projected = project_onto_atoms(next_p, steps.return_, steps.discount_n, z)
+        self.record(q=only_valid(p.detach() @ z, steps.valid))
         losses, kl = categorical_loss(p, projected, EPS)
-        return self.weighted_mean(losses, samples), kl
+        return self.weighted_mean(losses, samples, steps.valid), steps.without_invalid(kl)

@@ -8,10 +8,10 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
+from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
-from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -21,10 +21,14 @@ OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr"])
 
 @dataclass(eq=False)
 class DQN(ReplayAlgo):
-    """Deep Q-learning from a replay, with a target network that is updated at intervals."""
+    """Deep Q-learning from a replay, with a target network that is updated at intervals.
+
+    Agents with memory learn from replayed sequences of ``warmup_T + batch_T`` steps, which start
+    from recorded states; the first ``warmup_T`` steps only update the states ("burn-in").
+    """
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
-    batch_size: int = setting(32, ge=1, doc="transitions per update; 32-256")
+    batch_size: int = setting(32, ge=1, doc="transitions per update, without memory; 32-256")
     min_steps_learn: int = setting(int(5e4), ge=0, doc="environment steps before learning begins")
     delta_clip: float | None = setting(1.0, gt=0, doc="Huber loss threshold; None: squared errors")
     replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
@@ -61,6 +65,7 @@ class DQN(ReplayAlgo):
 
     requires: ClassVar[str] = "action values"  # outputs that the agent must provide
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that provide them
+    learns_sequences: ClassVar[bool] = True
     OptInfo: ClassVar[Any] = OptInfo
     recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
@@ -109,10 +114,10 @@ class DQN(ReplayAlgo):
         """Take one gradient step; see `ReplayAlgo.update`."""
         loss, *errors = self.compiled(self.loss)(batch)
         grad_norm = self.gradient_step(loss)
-        return (loss.detach(), grad_norm, *errors), errors[-1]
+        return (loss.detach(), grad_norm, *errors), self.priorities(errors[-1], batch)
 
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the squared or Huber loss of the TD errors of a batch [B].
+        """Return the squared or Huber loss of the TD errors of a batch.
 
             d = R + g Q'(s', a*) - Q(s, a),    L = E[w huber(d)]
 
@@ -120,22 +125,30 @@ class DQN(ReplayAlgo):
         importance weights w if the replay is prioritized.
 
         Args:
-            samples: batch from the replay.
+            samples: batch of transitions [B] or sequences [T, B] from the replay.
 
         Returns:
-            Loss (a scalar), and absolute TD errors [B], at most ``delta_clip``, without gradient.
+            Loss (a scalar), and absolute TD errors, [B] or [batch_T, B], at most ``delta_clip``,
+            without gradient.
         """
-        q = select_at_indexes(samples.action, self.forward(self.agent, *samples.agent_inputs))
+        steps = self.replayed(samples)
+        q = select_at_indexes(steps.action, steps.now(self.agent))
         with torch.no_grad():
-            inputs = samples.target_inputs
-            target_q = self.forward(self.agent.target, *inputs)
-            selecting_q = self.forward(self.agent, *inputs) if self.double_dqn else None
-            next_value = greedy_value(target_q, selecting_q, action_mask_of(inputs.observation))
-            target = samples.return_ + self.bootstrap_discount(samples) * next_value
-        self.record(q=q)
+            target_q = steps.next(self.agent.target)
+            selecting_q = steps.next.shared(self.agent) if self.double_dqn else None
+            next_value = greedy_value(target_q, selecting_q, steps.next_mask)
+            target = self.target_of(steps.return_, steps.discount_n, next_value)
+        self.record(q=only_valid(q, steps.valid))
         delta = target - q
-        loss = self.weighted_mean(huber(delta, self.delta_clip), samples)
-        td_abs_errors = delta.detach().abs()
-        if self.delta_clip is not None:
-            td_abs_errors = td_abs_errors.clamp(max=self.delta_clip)
-        return loss, td_abs_errors
+        loss = self.weighted_mean(huber(delta, self.delta_clip), samples, steps.valid)
+        return loss, steps.without_invalid(self.clip(delta.detach().abs()))
+
+    def target_of(
+        self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the targets R + g next_value."""
+        return return_ + discount_n * next_value
+
+    def clip(self, td_abs: torch.Tensor) -> torch.Tensor:
+        """Limit absolute TD errors to ``delta_clip``."""
+        return td_abs if self.delta_clip is None else td_abs.clamp(max=self.delta_clip)

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import torch
 
+from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import greedy_row
 from rlpyt.algos.dqn.quantile_loss import quantile_huber_loss
 from rlpyt.models.dqn.implicit_quantile import midpoints
-from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -29,49 +29,46 @@ class QRDQN(DQN):
         """Return the quantile Huber loss between all target quantiles and all predictions.
 
         Args:
-            samples: batch from the replay.
+            samples: batch of transitions [B] or sequences [T, B] from the replay.
 
         Returns:
-            Loss (a scalar), and absolute differences of the means [B], without gradient.
+            Loss (a scalar), and absolute differences of the means, [B] or [batch_T, B], without
+            gradient.
         """
-        output = self.forward(self.agent, *samples.agent_inputs)
-        quantiles = select_at_indexes(samples.action, output)
+        steps = self.replayed(samples)
+        quantiles = select_at_indexes(steps.action, steps.now(self.agent))
         tau = midpoints(quantiles.shape[-1]).to(quantiles.device)
         with torch.no_grad():
-            inputs = samples.target_inputs
-            next_quantiles = self.forward(self.agent.target, *inputs)
-            selecting = self.forward(self.agent, *inputs) if self.double_dqn else next_quantiles
-            target = self.target_quantiles(samples, next_quantiles, selecting)
-        return self.regress(samples, quantiles, tau, target)
+            next_quantiles = steps.next(self.agent.target)
+            selecting = steps.next.shared(self.agent) if self.double_dqn else next_quantiles
+            target = self.target_quantiles(steps, next_quantiles, selecting)
+        return self.regress(samples, steps, quantiles, tau, target)
 
-    def target_quantiles(
-        self, samples: NamedArrayTuple, next_quantiles: Any, selecting: Any
-    ) -> torch.Tensor:
-        """Return target quantiles [B, M] of the action with the largest mean in ``selecting``.
+    def target_quantiles(self, steps: Any, next_quantiles: Any, selecting: Any) -> torch.Tensor:
+        """Return target quantiles [*L, M] of the action with the largest mean in ``selecting``.
 
         Args:
-            samples: batch from the replay.
-            next_quantiles: [B, A, M], quantiles of the target network.
-            selecting: [B, A, K], quantiles that select the action.
+            steps: batch from ``replayed``, with leading dimensions [*L].
+            next_quantiles: [*L, A, M], quantiles of the target network.
+            selecting: [*L, A, K], quantiles that select the action.
         """
-        mask = action_mask_of(samples.target_inputs.observation)
-        best = greedy_row(next_quantiles, selecting.mean(-1), mask)
-        discount_n = self.bootstrap_discount(samples).unsqueeze(-1)
-        return samples.return_.unsqueeze(-1) + discount_n * best  # type: ignore[no-any-return]
+        best = greedy_row(next_quantiles, selecting.mean(-1), steps.next_mask)
+        return steps.return_.unsqueeze(-1) + steps.discount_n.unsqueeze(-1) * best  # type: ignore[no-any-return]
 
     def regress(
         self,
         samples: NamedArrayTuple,
+        steps: Any,
         quantiles: torch.Tensor,
         tau: torch.Tensor,
         target: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return loss and priorities for quantiles [B, N] at fractions tau and targets [B, M]."""
+        """Return loss and errors for quantiles [*L, N] at fractions tau and targets [*L, M]."""
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
         q = quantiles.detach().mean(-1)
-        self.record(q=q)
-        td_abs_errors = (target.mean(-1) - q).abs()
-        return self.weighted_mean(losses, samples), td_abs_errors
+        self.record(q=only_valid(q, steps.valid))
+        td_abs_errors = steps.without_invalid((target.mean(-1) - q).abs())
+        return self.weighted_mean(losses, samples, steps.valid), td_abs_errors
 
 
 @dataclass(eq=False)
@@ -88,21 +85,20 @@ class IQN(QRDQN):
         """Return QR-DQN's loss at uniform random fractions; select actions as in acting.
 
         Args:
-            samples: batch from the replay.
+            samples: batch of transitions [B] or sequences [T, B] from the replay.
 
         Returns:
-            Loss (a scalar), and absolute differences of the means [B], without gradient.
+            Loss (a scalar), and absolute differences of the means, [B] or [batch_T, B], without
+            gradient.
         """
-        device, B = samples.return_.device, len(samples.return_)
-        tau = torch.rand(B, self.n_tau, device=device)
-        output = self.forward(self.agent, *samples.agent_inputs, tau)
-        quantiles = select_at_indexes(samples.action, output)
+        steps, device = self.replayed(samples), samples.return_.device
+        tau = torch.rand(*steps.now.lead, self.n_tau, device=device)
+        quantiles = select_at_indexes(steps.action, steps.now(self.agent, tau))
         with torch.no_grad():
-            inputs = samples.target_inputs
-            next_tau = torch.rand(B, self.n_tau_target, device=device)
-            next_quantiles = self.forward(self.agent.target, *inputs, next_tau)
+            next_tau = torch.rand(*steps.next.lead, self.n_tau_target, device=device)
+            next_quantiles = steps.next(self.agent.target, next_tau)
             acting = midpoints(self.agent.n_act_quantiles)
             select = self.agent if self.double_dqn else self.agent.target
-            selecting = self.forward(select, *inputs, acting)
-            target = self.target_quantiles(samples, next_quantiles, selecting)
-        return self.regress(samples, quantiles, tau, target)
+            selecting = steps.next(select, acting)
+            target = self.target_quantiles(steps, next_quantiles, selecting)
+        return self.regress(samples, steps, quantiles, steps.now.rows(tau), target)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rlpyt.models.dqn.heads import build_head
 from rlpyt.models.network import ImageModel
+from rlpyt.models.recurrent import Memory
 
 DQN_CONVOLUTIONS: dict[str, Sequence[int]] = dict(
     channels=[32, 64, 64], kernel_sizes=[8, 4, 3], strides=[4, 2, 1], paddings=[0, 1, 1]
@@ -17,20 +18,25 @@ DQN_CONVOLUTIONS: dict[str, Sequence[int]] = dict(
 class AtariDqnModel(ImageModel):
     """Convolutions and a hidden layer, then the value of each action.
 
-    Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``.
+    Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``; with a memory also the recurrent state.
 
     Args:
         image_shape: (C, H, W).
         output_size: A, number of actions.
-        fc_sizes: hidden layer(s) after the convolutions; a dueling head has them twice.
+        fc_sizes: hidden layer(s) after the convolutions; without a memory they belong to the head,
+            so a dueling head has them twice.
         dueling: separate branches for value and advantage.
         *args, **convolutions: see `ImageModel`, from ``use_maxpool``; three layers by default.
-        noisy: noisy layers after the convolutions.
+        noisy: noisy layers in the head.
         n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
+        memory: "lstm", "gru" etc., see `add_memory`; ``None``: no memory.
+        lstm_size: H, size of the memory.
+        head_size: hidden layer(s) of the head after a memory.
     """
 
     convolutions = DQN_CONVOLUTIONS
     softmax: ClassVar[bool] = False  # apply softmax to the outputs of each action
+    make_head: ClassVar[Any] = staticmethod(build_head)
 
     def __init__(
         self,
@@ -41,12 +47,18 @@ class AtariDqnModel(ImageModel):
         *args: Any,
         noisy: bool = False,
         n_atoms: int | None = None,
+        memory: Memory | None = None,
+        lstm_size: int = 512,
+        head_size: int | Sequence[int] | None = 512,
         **convolutions: Any,
     ) -> None:
-        super().__init__(image_shape, None, *args, **convolutions)
-        self.head = build_head(
-            self.conv.output_size, fc_sizes, output_size, n_atoms, dueling, noisy
-        )
+        super().__init__(image_shape, None if memory is None else fc_sizes, *args, **convolutions)
+        n_features: int = self.conv.output_size
+        sizes: int | Sequence[int] | None = fc_sizes
+        if memory is not None:
+            self.add_memory(memory, output_size, lstm_size)
+            n_features, sizes = int(lstm_size), head_size
+        self.head = self.make_head(n_features, sizes, output_size, n_atoms, dueling, noisy)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return action values, or P outputs for each action."""

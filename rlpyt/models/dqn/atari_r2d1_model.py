@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
-
-from rlpyt.models.dqn.atari_dqn_model import DQN_CONVOLUTIONS
-from rlpyt.models.dqn.heads import build_head
-from rlpyt.models.network import ImageModel
-from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
+from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
+from rlpyt.models.recurrent import Memory, RnnState  # noqa: F401 (RnnState: rlpyt's home)
 
 
-class AtariR2d1Model(ImageModel):
+class AtariR2d1Model(AtariDqnModel):
     """Convolutions and a hidden layer into an LSTM, then the value of each action.
 
     Returns Q [*lead, A] and the recurrent state.
@@ -24,11 +20,8 @@ class AtariR2d1Model(ImageModel):
         head_size: size of the hidden layer after the LSTM.
         dueling: separate branches for value and advantage.
         memory: "lstm", "gru" etc., see `add_memory`.
-        *args, **convolutions: see `ImageModel`, from ``use_maxpool``; three layers by default.
+        *args, **kwargs: arguments of `AtariDqnModel`, from ``use_maxpool``.
     """
-
-    convolutions = DQN_CONVOLUTIONS
-    _memory = "lstm"  # name of the recurrent layer
 
     def __init__(
         self,
@@ -40,17 +33,7 @@ class AtariR2d1Model(ImageModel):
         dueling: bool = False,
         *args: Any,
         memory: Memory = "lstm",
-        **convolutions: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(image_shape, fc_size, *args, **convolutions)
-        self._memory = add_memory(self, memory, self.conv.output_size + output_size + 1, lstm_size)
-        self.head = build_head(int(lstm_size), head_size, output_size, dueling=dueling)
-
-    @property
-    def recurrent_layer(self) -> Any:
-        """Return the memory."""
-        return getattr(self, self._memory)
-
-    def heads(self, features: Tensor) -> Tensor:
-        """Return action values."""
-        return self.head(features).float()  # type: ignore[no-any-return]
+        sizes = dict(memory=memory, lstm_size=lstm_size, head_size=head_size)
+        super().__init__(image_shape, output_size, fc_size, dueling, *args, **sizes, **kwargs)  # type: ignore[arg-type]

@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rlpyt.models.dqn.heads import build_head
+from rlpyt.models.network import Network
+from rlpyt.utils.buffer import Tensors
+from rlpyt.utils.tensor import restore_leading_dims
 
 N_COSINES = 64  # n in Dabney et al. 2018b, eq. 4
 
@@ -60,6 +64,40 @@ class ImplicitQuantileHeadModel(nn.Module):
         phi = torch.relu(self.embedding(torch.cos(tau.unsqueeze(-1) * frequency)))  # [.., N, F]
         quantiles: Tensor = self.head(features.unsqueeze(-2) * phi)  # [*lead, N, A]
         return quantiles.transpose(-1, -2)
+
+
+def quantiles_at(
+    model: Network,
+    observation: Tensors,
+    prev_action: Tensors | None,
+    prev_reward: Tensor | None,
+    tau: Tensor,
+    init_rnn_state: Tensors | None = None,
+) -> Any:
+    """Return quantiles [*lead, A, N] of a model with ``heads(features, tau)``, as ``forward``.
+
+    Args:
+        model: the model.
+        observation: [*lead, *observation_shape], leading dimensions [], [B] or [T, B].
+        prev_action, prev_reward, init_rnn_state: see `Network`; read by recurrent models only.
+        tau: fractions [*lead, N] in [0, 1], or [N] for all rows.
+
+    Returns:
+        Quantiles float32; recurrent models also return the state after the last step.
+    """
+    features, lead = model.encode(observation)
+    rnn_state = None
+    if lead is not None and tau.dim() > 1:
+        tau = tau.reshape(-1, tau.shape[-1])
+    recurrent = model.recurrent_layer is not None
+    if recurrent:
+        assert lead is not None
+        inputs = (prev_action, prev_reward, init_rnn_state)
+        features, rnn_state = model.remember(features, lead, *inputs)
+    quantiles = model.heads(features, tau)  # type: ignore[call-arg]
+    if lead is not None:
+        quantiles = restore_leading_dims(quantiles, *lead)
+    return (quantiles, rnn_state) if recurrent else quantiles
 
 
 def midpoints(n: int) -> Tensor:

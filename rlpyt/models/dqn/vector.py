@@ -1,36 +1,46 @@
-"""Ready models of action values: MLPs, or an MLP with an LSTM."""
+"""Ready models of action values: MLPs, with or without a memory."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from rlpyt.models.dqn.atari_dqn_model import probabilities
 from rlpyt.models.dqn.heads import build_head
-from rlpyt.models.dqn.implicit_quantile import N_COSINES, ImplicitQuantileHeadModel
+from rlpyt.models.dqn.implicit_quantile import (
+    N_COSINES,
+    ImplicitQuantileHeadModel,
+    quantiles_at,
+)
 from rlpyt.models.mlp import MlpModel, size_list
-from rlpyt.models.network import LstmVectorModel, VectorModel
+from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
+from rlpyt.models.recurrent import Memory
 from rlpyt.utils.buffer import Tensors
 
 
 class DqnMlpModel(VectorModel):
-    """An MLP for the value of each action.
+    """An MLP for the value of each action, optionally with a memory.
 
-    Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``.
+    Returns Q [*lead, A], or [*lead, A, P] with ``n_atoms``; with a memory also the recurrent state.
 
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes: hidden layers; the last belongs to the head, so a dueling head has it twice.
+        hidden_sizes: hidden layers. Without a memory the last belongs to the head, so a dueling
+            head has it twice; with a memory all are before it.
         nonlinearity: class of the nonlinearity.
         dueling: separate branches for value and advantage.
         noisy: noisy layers in the head.
         n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
+        memory: "lstm", "gru" etc., see `add_memory`; ``None``: no memory.
+        lstm_size: H, size of the memory.
+        head_size: hidden layer(s) of the head after a memory; ``None``: none.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     softmax = False  # apply softmax to the outputs of each action
+    make_head: ClassVar[Any] = staticmethod(build_head)
 
     def __init__(
         self,
@@ -41,13 +51,23 @@ class DqnMlpModel(VectorModel):
         dueling: bool = False,
         noisy: bool = False,
         n_atoms: int | None = None,
+        *,
+        memory: Memory | None = None,
+        lstm_size: int = 128,
+        head_size: int | Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, **kwargs)
         self.output_size, self.n_atoms = output_size, n_atoms
-        self.trunk, n_features, sizes = trunk_of(self.observation_size, hidden_sizes, nonlinearity)
-        self.head = build_head(
-            n_features, sizes, output_size, n_atoms, dueling, noisy, nonlinearity
+        self.trunk: MlpModel | None = None
+        if memory is None:
+            sizes = (self.observation_size, hidden_sizes, nonlinearity)
+            self.trunk, n_features, head_sizes = trunk_of(*sizes)
+        else:
+            self.add_core(output_size, hidden_sizes, lstm_size, nonlinearity, memory)
+            n_features, head_sizes = int(lstm_size), size_list(head_size)
+        self.head = self.make_head(
+            n_features, head_sizes, output_size, n_atoms, dueling, noisy, nonlinearity
         )
 
     def heads(self, features: Tensor) -> Tensor:
@@ -87,16 +107,18 @@ class QrDqnMlpModel(DqnMlpModel):
         super().__init__(observation_shape, output_size, n_atoms=n_quantiles, **kwargs)
 
 
-class IqnMlpModel(VectorModel):
+class IqnMlpModel(DqnMlpModel):
     """Each action's return at any quantile fraction, from an MLP.
 
     Args:
-        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
-        output_size: A, number of actions.
-        hidden_sizes: hidden layers, at least one; the last belongs to the head.
-        nonlinearity, dueling, noisy, **kwargs: arguments of `DqnMlpModel`.
+        observation_shape, output_size, **kwargs: arguments of `DqnMlpModel`.
+        hidden_sizes: hidden layers, at least one; without a memory the last belongs to the head.
+        nonlinearity, dueling, noisy: arguments of `DqnMlpModel`.
         n_cosines: see `ImplicitQuantileHeadModel`.
     """
+
+    make_head = ImplicitQuantileHeadModel
+    uses_remember: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -109,11 +131,13 @@ class IqnMlpModel(VectorModel):
         n_cosines: int = N_COSINES,
         **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **kwargs)
-        self.trunk, n_features, sizes = trunk_of(self.observation_size, hidden_sizes, nonlinearity)
-        self.head = ImplicitQuantileHeadModel(
-            n_features, sizes, output_size, n_cosines, dueling, noisy, nonlinearity
-        )
+        sizes = (observation_shape, output_size, hidden_sizes, nonlinearity)
+        super().__init__(*sizes, dueling, noisy, n_cosines, **kwargs)
+
+    def heads(self, features: Tensor, tau: Tensor) -> Tensor:  # type: ignore[override]
+        """Return quantiles at the fractions ``tau``."""
+        x = features if self.trunk is None else self.trunk(features)
+        return self.head(x, tau).float()  # type: ignore[no-any-return]
 
     def forward(  # type: ignore[override]
         self,
@@ -121,22 +145,13 @@ class IqnMlpModel(VectorModel):
         prev_action: Tensors | None,
         prev_reward: Tensor | None,
         tau: Tensor,
-    ) -> Tensor:
-        """Return quantiles [*lead, A, N] float32.
-
-        Args:
-            observation: [*lead, *observation_shape], leading dimensions [], [B] or [T, B].
-            prev_action, prev_reward: not used.
-            tau: fractions [*lead, N] in [0, 1], or [N] for all rows.
-        """
-        x = self.read(observation)
-        if self.trunk is not None:
-            x = self.trunk(x)
-        quantiles: Tensor = self.head(x, tau)
-        return quantiles.float()
+        init_rnn_state: Tensors | None = None,
+    ) -> Any:
+        """Return quantiles [*lead, A, N] float32, see `quantiles_at`."""
+        return quantiles_at(self, observation, prev_action, prev_reward, tau, init_rnn_state)
 
 
-class R2d1LstmModel(LstmVectorModel):
+class R2d1LstmModel(DqnMlpModel):
     """A recurrent model for the value of each action: an MLP, an LSTM and a head.
 
     Returns Q [*lead, A] and the recurrent state.
@@ -149,8 +164,8 @@ class R2d1LstmModel(LstmVectorModel):
         head_size: hidden layer(s) of the head; ``None``: none.
         nonlinearity: class of the nonlinearity of MLP and head.
         dueling: separate branches for value and advantage.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
-            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+        memory: "lstm", "gru" etc., see `add_memory`.
+        **kwargs: further arguments of `DqnMlpModel`.
     """
 
     def __init__(
@@ -162,18 +177,13 @@ class R2d1LstmModel(LstmVectorModel):
         head_size: int | Sequence[int] | None = None,
         nonlinearity: Callable[[], nn.Module] = nn.ReLU,
         dueling: bool = False,
+        *,
+        memory: Memory = "lstm",
         **kwargs: Any,
     ) -> None:
-        sizes = (output_size, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
-        H = int(lstm_size)
-        self.head = build_head(
-            H, head_size, output_size, dueling=dueling, nonlinearity=nonlinearity
-        )
-
-    def heads(self, features: Tensor) -> Tensor:
-        """Return action values."""
-        return self.head(features).float()  # type: ignore[no-any-return]
+        sizes = (observation_shape, output_size, hidden_sizes, nonlinearity, dueling)
+        kwargs |= dict(memory=memory, lstm_size=lstm_size, head_size=head_size)
+        super().__init__(*sizes, **kwargs)
 
 
 def trunk_of(

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlpyt.models.network import ImageModel
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
-from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
+from rlpyt.models.recurrent import Memory, RnnState  # noqa: F401 (RnnState: rlpyt's home)
 
 
 class AtariLstmModel(AtariFfModel):
@@ -22,8 +22,6 @@ class AtariLstmModel(AtariFfModel):
         **convolutions: arguments of `ImageModel`; two layers by default.
     """
 
-    _memory = "lstm"  # name of the recurrent layer
-
     def __init__(
         self,
         image_shape: Sequence[int],
@@ -35,10 +33,5 @@ class AtariLstmModel(AtariFfModel):
         **convolutions: Any,
     ) -> None:
         ImageModel.__init__(self, image_shape, fc_sizes, *args, **convolutions)
-        self._memory = add_memory(self, memory, self.conv.output_size + output_size + 1, lstm_size)
+        self.add_memory(memory, output_size, lstm_size)
         self._build_heads(int(lstm_size), output_size)
-
-    @property
-    def recurrent_layer(self) -> Any:
-        """Return the memory."""
-        return getattr(self, self._memory)

@@ -258,6 +258,22 @@ def test_recurrent_agent_carries_and_resets_its_state():
     assert torch.allclose(target_q, q, rtol=rounding, atol=rounding)
 
 
+@pytest.mark.parametrize("Agent", [DqnMlpAgent, CatDqnMlpAgent, QrDqnMlpAgent, IqnMlpAgent])
+def test_an_argument_of_the_model_gives_any_agent_a_memory(Agent):
+    agent = Agent(model_kwargs=dict(memory="mingru", lstm_size=8, hidden_sizes=[16]))
+    agent.initialize(SPACES)
+    assert agent.recurrent and agent.takes_starts and not Agent().recurrent
+    agent.sample_mode(0)
+    first, second = act(agent).agent_info, act(agent, seed=2).agent_info
+    assert second.prev_rnn_state.shape == (B, 1, 8) and second.prev_rnn_state.any()
+    T_inputs = [torch.stack([a, b]) for a, b in zip(inputs(), inputs(seed=2))]
+    for network in (agent, agent.target):
+        out, _ = network(*T_inputs, init_rnn_state=None)
+        values = agent.summarize(out) if Agent is IqnMlpAgent or Agent is QrDqnMlpAgent else out
+        assert torch.allclose(values[0], next(iter(first)), atol=1e-5)
+        assert torch.allclose(values[1], next(iter(second)), atol=1e-5)
+
+
 @pytest.mark.parametrize("Agent", [*IMAGE_AGENTS, AtariR2d1Agent, AtariR2d1AlternatingAgent])
 def test_agents_for_images(Agent):
     sizes = dict(fc_sizes=8) if Agent in IMAGE_AGENTS else dict(fc_size=8, lstm_size=8, head_size=8)

@@ -21,6 +21,7 @@ from tests.samplers.test_matrix import SAMPLERS, B, T, assert_same
 
 EPSILON = dict(eps_final=0.5, eps_final_min=0.05, eps_itr_min=0, eps_itr_max=2)
 NOISY = dict(noisy=True, dueling=True, hidden_sizes=[16, 16])
+GRU = dict(memory="gru", lstm_size=8)
 AGENTS = {
     "dqn": lambda: DqnMlpAgent(**EPSILON),
     "dqn in torch": lambda: DqnMlpAgent(fast_acting=False, **EPSILON),
@@ -29,6 +30,8 @@ AGENTS = {
     "iqn": lambda: IqnMlpAgent(**EPSILON),
     "noisy": lambda: CatDqnMlpAgent(n_atoms=11, model_kwargs=NOISY, eps_init=0, eps_final=0),
     "r2d1": lambda: R2d1LstmAgent(model_kwargs=dict(lstm_size=8), **EPSILON),
+    "iqn, gru": lambda: IqnMlpAgent(model_kwargs=GRU, **EPSILON),
+    "noisy, gru": lambda: CatDqnMlpAgent(model_kwargs={**NOISY, **GRU}, eps_init=0, eps_final=0),
 }
 
 
@@ -56,7 +59,7 @@ def collect(SamplerCls, agent, during=None, n_batches=3, **kwargs):
         sampler.shutdown()
 
 
-SELDOM = ("dqn in torch", "cat", "qr", "iqn")
+SELDOM = ("dqn in torch", "cat", "qr", "iqn", "iqn, gru")
 ALL = [pytest.param(name, marks=[pytest.mark.slow] * (name in SELDOM)) for name in AGENTS]
 SOME = [SerialSampler, CpuSampler, AlternatingSampler]
 

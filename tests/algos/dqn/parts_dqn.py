@@ -38,12 +38,14 @@ class TinyImplicit(Tiny):
 
 
 class TinyRnn(torch.nn.Module):
-    """Action values through a GRU."""
+    """Action values, or P outputs for each, through a GRU."""
 
-    def __init__(self, actions=3, inputs=3):
+    def __init__(self, actions=3, inputs=3, n_atoms=None, n_quantiles=None, memory="gru"):
         super().__init__()
+        self.shape = (actions, n_atoms or n_quantiles or 1)
+        self.softmax = n_atoms is not None
         self.rnn = torch.nn.GRU(inputs + actions + 1, 6)
-        self.head = torch.nn.Linear(6, actions)
+        self.head = torch.nn.Linear(6, self.shape[0] * self.shape[1])
         self.scale = [2.0**20, 5.0, 5.0] if inputs == 3 else [1.0] * inputs
 
     def forward(self, observation, prev_action, prev_reward, init_rnn_state=None):
@@ -51,7 +53,16 @@ class TinyRnn(torch.nn.Module):
         x = torch.cat([o, prev_action, prev_reward[..., None] / 500], -1)
         single = x.dim() == 2
         out, state = self.rnn(x.unsqueeze(0) if single else x, init_rnn_state)
-        return self.head(out.squeeze(0) if single else out), state
+        out = self.head(out.squeeze(0) if single else out).unflatten(-1, self.shape)
+        return torch.softmax(out, -1) if self.softmax else out.squeeze(-1), state
+
+
+class TinyImplicitRnn(TinyRnn):
+    """Quantiles that grow with the fraction, through a GRU."""
+
+    def forward(self, observation, prev_action, prev_reward, tau, init_rnn_state=None):
+        q, state = super().forward(observation, prev_action, prev_reward, init_rnn_state)
+        return q[..., None] * (1 + tau.unsqueeze(-2)), state
 
 
 AGENTS = {
@@ -60,6 +71,13 @@ AGENTS = {
     "qr": lambda: QrDqnAgent(n_quantiles=N_ATOMS, ModelCls=Tiny),
     "iqn": lambda: IqnAgent(n_act_quantiles=4, ModelCls=TinyImplicit),
     "r2d1": lambda: R2d1Agent(ModelCls=TinyRnn),
+}
+GRU = dict(model_kwargs=dict(memory="gru"))
+AGENTS_WITH_MEMORY = {
+    "dqn": lambda: DqnAgent(ModelCls=TinyRnn, **GRU),
+    "cat": lambda: CatDqnAgent(n_atoms=N_ATOMS, ModelCls=TinyRnn, **GRU),
+    "qr": lambda: QrDqnAgent(n_quantiles=N_ATOMS, ModelCls=TinyRnn, **GRU),
+    "iqn": lambda: IqnAgent(n_act_quantiles=4, ModelCls=TinyImplicitRnn, **GRU),
 }
 
 

@@ -488,5 +488,3 @@ def test_updates_that_void_rows_prevent_are_made_later():
 def test_agents_that_an_algorithm_cannot_train_are_refused():
     with pytest.raises(ValueError, match="agent must be recurrent for R2D1, got DqnAgent"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
-    with pytest.raises(ValueError, match="DQN learns from single transitions, but R2d1Agent is"):
-        prepared(DQN(**SMALL), AGENTS["r2d1"]())

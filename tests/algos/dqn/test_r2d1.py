@@ -17,6 +17,7 @@ from rlpyt.replays.sequence.uniform import (
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from tests.algos.dqn.parts_dqn import AGENTS, B, fill, prepared
+from tests.algos.dqn.stepping import walk
 
 EPS, ETA, GAMMA = 1e-2, 0.8, 0.9
 N_SEQUENCES = 12
@@ -31,52 +32,6 @@ def algo_of(**kwargs):
     return R2D1(**{**settings, **kwargs})
 
 
-class Walker:
-    """One network, one environment, one row at a time."""
-
-    def __init__(self, model, state):
-        self.model, self.state = model, state
-
-    def see(self, observation, prev_action, prev_reward):
-        onehot = torch.nn.functional.one_hot(prev_action, 3).float()
-        with torch.no_grad():
-            q, self.state = self.model(
-                observation[None, None], onehot[None, None], prev_reward[None, None], self.state
-            )
-        return q[0, 0]
-
-    def glimpse(self, *inputs):
-        kept = self.state
-        q = self.see(*inputs)
-        self.state = kept
-        return q
-
-
-def walk(batch, b, algo, models):
-    """(Q of both networks in every row, and of final observations by row) of sequence b."""
-    finals = {}
-    if batch.final is not None:
-        for t, own, o in zip(batch.final.T_idxs, batch.final.B_idxs, batch.final.observation):
-            if own == b:
-                finals[int(t)] = o
-    rows, ends = [], {}
-    recorded = batch.init_rnn_state[b][:, None]  # [N, 1, H]
-    walkers = [Walker(model, recorded.clone()) for model in models]
-    zero = torch.zeros((), dtype=torch.long)
-    for t in range(len(batch.all_reward)):
-        begins = t > 0 and bool(batch.all_done[t - 1, b])
-        if begins:
-            for walker in walkers:
-                walker.state = None
-        action = zero if begins else batch.all_action[t, b]
-        reward = zero.float() if begins else batch.all_reward[t, b]
-        rows.append([w.see(batch.all_observation[t, b], action, reward) for w in walkers])
-        if t in finals:
-            after = (finals[t], batch.all_action[t + 1, b], batch.all_reward[t + 1, b])
-            ends[t] = [w.glimpse(*after) for w in walkers]
-    return rows, ends
-
-
 def by_stepping(batch, algo, agent):
     """Loss, absolute TD errors [batch_T, B] and priorities [B]."""
     wT, bT, n = algo.warmup_T, algo.batch_T, algo.n_step_return
@@ -84,7 +39,7 @@ def by_stepping(batch, algo, agent):
     td_abs, counted = torch.zeros(bT, size), torch.zeros(bT, size)
     crossed = 0
     for b in range(size):
-        rows, ends = walk(batch, b, algo, (agent.model, agent.target_model))
+        rows, ends = walk(batch, b, (agent.model, agent.target_model))
         for t in range(wT, wT + bT):
             if batch.void is not None and batch.void[t, b]:
                 continue

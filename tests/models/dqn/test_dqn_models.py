@@ -165,6 +165,34 @@ def test_implicit_quantile_models(dueling, lead):
     assert midpoints(4).tolist() == [0.125, 0.375, 0.625, 0.875]
 
 
+@pytest.mark.parametrize("kwargs", [{}, dict(dueling=True, head_size=5)], ids=str)
+def test_distributional_models_with_memory_go_on_from_their_state(kwargs):
+    action = nn.functional.one_hot(torch.randint(A, (T, B)), A).float()
+    reward, tau = torch.randn(T, B), torch.rand(T, B, P)
+    image = torch.randint(0, 256, (T, B, *IMAGE), dtype=torch.uint8)
+    kwargs = dict(memory="gru", lstm_size=6, **kwargs)
+    models = [
+        (CatDqnMlpModel((3,), A, hidden_sizes=8, n_atoms=P, **kwargs), torch.randn(T, B, 3)),
+        (AtariQrDqnModel(IMAGE, A, n_quantiles=P, fc_sizes=8, **SMALL, **kwargs), image),
+        (IqnMlpModel((3,), A, hidden_sizes=8, **kwargs), torch.randn(T, B, 3)),
+        (AtariIqnModel(IMAGE, A, fc_sizes=8, **SMALL, **kwargs), image),
+    ]
+    for model, observation in models:
+        implicit = isinstance(model, IqnMlpModel | AtariIqnModel)
+        args = (tau,) if implicit else ()
+        out, last = model(observation, action, reward, *args, None)
+        assert out.shape == (T, B, A, P) and last.shape == (1, B, 6)
+        state = None
+        for t in range(T):
+            args = (tau[t],) if implicit else ()
+            own, state = model(observation[t], action[t], reward[t], *args, state)
+            assert torch.allclose(own, out[t], atol=1e-6)
+        assert torch.allclose(state, last, atol=1e-6)
+        shared = (tau[0, 0],) if implicit else ()
+        single, _ = model(observation[0, 0], action[0, 0], reward[0, 0], *shared, None)
+        assert torch.allclose(single, out[0, 0], atol=1e-6)
+
+
 @pytest.mark.parametrize("dueling", [False, True])
 def test_recurrent_models_go_on_from_their_state(dueling):
     action = nn.functional.one_hot(torch.randint(A, (T, B)), A).float()
@@ -218,3 +246,4 @@ def test_models_of_the_users_own_or_with_noise_are_left_to_torch():
 
     assert Own((3,), A).numpy_forward() is None
     assert DqnMlpModel((3,), A, noisy=True).numpy_forward() is None
+    assert DqnMlpModel((3,), A, memory="gru").numpy_forward() is None
