@@ -34,13 +34,18 @@ class HybridEnv(gymnasium.Env):
 
     A discrete component must be its last choice if the target is above 1/2, else its first; a Box
     must be near 1 or -1. With ``masked``, a random half of the choices that do not fit is invalid.
+
+    Args:
+        action: key of ``ACTIONS``, or an action space.
+        length: steps of an episode.
+        masked: give masks of valid choices.
     """
 
     def __init__(self, action="dict", length=4, masked=False):
-        self.action_space = copy.deepcopy(ACTIONS[action])
+        self.action_space = copy.deepcopy(ACTIONS[action] if isinstance(action, str) else action)
         self.observation_space = spaces.Box(0, 1, (1,), np.float32)
         self.length, self.masked = length, masked
-        self.sizes = []
+        self.t, self.high, self.parts, self.sizes = 0, False, [], []
         for space, _ in leaves(self.action_space, self.action_space.sample()):
             if isinstance(space, spaces.Discrete):
                 self.sizes.append(int(space.n))
@@ -54,7 +59,7 @@ class HybridEnv(gymnasium.Env):
 
     def step(self, action):
         assert self.action_space.contains(action), action
-        scores, parts = [], iter(getattr(self, "parts", ()))
+        scores, parts = [], iter(self.parts)
         for space, value in leaves(self.action_space, action):
             if isinstance(space, spaces.Box):
                 scores += (1 - np.abs(value - (1 if self.high else -1)).clip(0, 1)).tolist()
@@ -80,3 +85,9 @@ class HybridEnv(gymnasium.Env):
             part[-1 if self.high else 0] = True
             self.parts.append(part)
         return target, {"action_mask": np.concatenate(self.parts)}
+
+    def get_state(self):
+        return {"t": self.t, "high": self.high, "parts": list(self.parts)}
+
+    def set_state(self, state):
+        self.t, self.high, self.parts = state["t"], state["high"], state["parts"]

@@ -89,8 +89,8 @@ def box_size(action_space: Space) -> int:
     composite = is_composite(shape) or not isinstance(shape, tuple)
     if composite or np.dtype(action_space.dtype).kind != "f":
         remedy = (
-            "For discrete actions use ppo or a2c, or, for a single one, deep Q-learning (dqn, "
-            "...); join several spaces into one Box."
+            "For discrete actions and actions of several parts use sac, ppo or a2c; for a single "
+            "discrete action also deep Q-learning (dqn, ...)."
         )
     elif len(shape) != 1 or not shape[0]:
         remedy = f"Its shape is {shape}; flatten it (gymnasium.wrappers.TransformAction)."
@@ -117,7 +117,7 @@ def discrete_size(action_space: Space, agent: str = "a categorical agent") -> in
         raise TypeError(
             f"{agent} needs a Discrete action space, got {action_space}. For continuous actions "
             "use ppo or a2c with a Gaussian agent, or sac, td3, ddpg; for several discrete actions "
-            "use ppo or a2c with MultiCategoricalMlpAgent."
+            "use sac, or ppo or a2c with MultiCategoricalMlpAgent."
         )
     return int(choices)
 

@@ -34,7 +34,7 @@ from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations, ReplayBatch
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
-from rlpyt.utils.buffer import buffer_method, buffer_to
+from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.completion import completed
 from rlpyt.utils.logging import logger
@@ -304,7 +304,7 @@ class ReplayAlgo(SequenceSettings):
     def null_action(self) -> dict[str, Any]:
         """Return the replay's argument ``null_action``, if it is not 0."""
         null = null_action_of(self.agent)
-        return {"null_action": null} if np.any(null) else {}
+        return {"null_action": null} if any(map(np.any, leaves_of(null))) else {}
 
     def check_replay(self) -> None:
         """Warn if the replay cannot mark void rows, or cannot be saved as requested."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.export.graph_signature import InputKind
 
-from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, read_policy
+from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, part_at, read_policy
 from rlpyt.models.observation import is_composite
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
@@ -52,46 +52,36 @@ class GreedyPolicy:
 
     Attributes:
         inputs: name, dtype, shape and origin of each input; see `Policy`.
-        outputs: name, dtype and shape of each output.
-
-    Raises:
-        TypeError: the action consists of several spaces.
+        outputs: name, dtype and shape of each output, and origin of each part of an action.
+        action_paths: path of each part of an action; a single empty path for a space without parts.
     """
 
     def __init__(self, agent: Any, itr: int = 1) -> None:
         observation_space, action_space = agent.env_spaces
-        if is_composite(action_space.shape):
-            raise TypeError(
-                f"an exported policy must have one action space, got {action_space}. Join its "
-                "parts in an environment wrapper."
-            )
         agent.eval_mode(itr)
         agent.set_deterministic(True, itr)
         self.agent = agent
         self._starts = [_start_of(space) for _, space in _leaf_spaces(observation_space)]
         self._observation = observation_space.null_value()
-        self._set_action_space(action_space)
+        leaves = _leaf_spaces(action_space)
+        self.action_paths = [path for path, _ in leaves]
+        self._to_env = [_ActionForm(space) for _, space in leaves]
         self._state: Any = None
-        null = torch.as_tensor(np.asarray(action_space.null_value()))
+        null = buffer_func(action_space.null_value(), lambda x: torch.as_tensor(np.asarray(x)))
         with torch.no_grad():
             rows = buffer_func(self._observation, lambda leaf: _rows(torch.as_tensor(leaf)))
-            action, state, _ = agent.greedy(rows, _rows(null), torch.zeros(ROWS))
-        self._null_action = null.to(action.dtype)
+            action, state, _ = agent.greedy(rows, buffer_func(null, _rows), torch.zeros(ROWS))
+        dtypes = iter([leaf.dtype for leaf in leaves_of(action)])
+        self._null_action = buffer_func(null, lambda leaf: leaf.to(next(dtypes)))
         self._state = buffer_func(state, lambda leaf: torch.zeros_like(leaf[:, :1]))
         self.reads_previous = not agent.observation_only
         self.inputs = self._describe_inputs(observation_space)
         with torch.no_grad():
             named = self.named_outputs(*self.example())
         self.outputs = [{"name": name, **_described(x[0])} for name, x in named]
-
-    def _set_action_space(self, space: Space) -> None:
-        inner = unwrapped(space)  # in the environment's form
-        self._dtype = torch.from_numpy(np.empty(0, inner.dtype)).dtype
-        self._start = _start_of(space)
-        self._bounds = None
-        if bounds_of(space) is not None:
-            low, high = (np.array(bound, inner.dtype) for bound in (inner.low, inner.high))
-            self._bounds = torch.from_numpy(low), torch.from_numpy(high)
+        for entry, path in zip(self.outputs, self.action_paths):
+            if path:
+                entry["path"] = path
 
     def _describe_inputs(self, space: Space) -> list[dict[str, Any]]:
         paths = [path for path, _ in _leaf_spaces(space)]
@@ -101,9 +91,9 @@ class GreedyPolicy:
             for (name, leaf), path in zip(named, paths, strict=True)
         ]
         if self.reads_previous:
-            null = self._null_action
             inputs.append({"name": "reward", **_described(torch.zeros(()))})
-            inputs.append({"name": "state.action", **_described(null), "initial": null.tolist()})
+            for name, null in _named_leaves(self._null_action, "state.action"):
+                inputs.append({"name": name, **_described(null), "initial": null.tolist()})
         for name, leaf in _named_leaves(self._state, "state"):
             inputs.append({"name": name, **_described(leaf[:, 0]), "initial": 0})
         return inputs
@@ -116,7 +106,7 @@ class GreedyPolicy:
             for x, start in zip(leaves, self._starts, strict=True)
         ]
         if self.reads_previous:
-            inputs += [torch.zeros(ROWS), _rows(self._null_action)]
+            inputs += [torch.zeros(ROWS), *map(_rows, leaves_of(self._null_action))]
         inputs += [_rows(leaf[:, 0]) for leaf in leaves_of(self._state)]
         return tuple(inputs)
 
@@ -133,21 +123,37 @@ class GreedyPolicy:
         parts = iter(leaves)
         observation = buffer_func(self._observation, lambda _: next(parts))
         if self.reads_previous:
-            reward, prev_action = next(remaining), next(remaining)
+            reward = next(remaining)
+            prev_action = buffer_func(self._null_action, lambda _: next(remaining))
         else:
             B = inputs[0].shape[0]
             reward = torch.zeros(B)
-            prev_action = self._null_action.expand(B, *self._null_action.shape)
+            prev_action = buffer_func(self._null_action, lambda leaf: leaf.expand(B, *leaf.shape))
         state = buffer_func(self._state, lambda _: next(remaining).transpose(0, 1))
         action, state, dist_info = self.agent.greedy(observation, prev_action, reward, state)
-        outputs = [("action", self._to_env(action))]
+        named = _named_leaves(action, "action")
+        pairs = zip(named, self._to_env, strict=True)
+        outputs = [(name, convert(leaf)) for (name, leaf), convert in pairs]
         if self.reads_previous:
-            outputs.append(("next_state.action", action))
+            outputs += [(f"next_state.{name}", leaf) for name, leaf in named]
         for name, leaf in _named_leaves(state, "next_state"):
             outputs.append((name, leaf.transpose(0, 1)))
         return outputs + _named_leaves(dist_info, "distribution")
 
-    def _to_env(self, action: Tensor) -> Tensor:
+
+class _ActionForm:
+    """Conversion of actions of one space, tensors [B, ...], to the environment's form."""
+
+    def __init__(self, space: Space) -> None:
+        inner = unwrapped(space)  # in the environment's form
+        self._dtype = torch.from_numpy(np.empty(0, inner.dtype)).dtype
+        self._start = _start_of(space)
+        self._bounds = None
+        if bounds_of(space) is not None:
+            low, high = (np.array(bound, inner.dtype) for bound in (inner.low, inner.high))
+            self._bounds = torch.from_numpy(low), torch.from_numpy(high)
+
+    def __call__(self, action: Tensor) -> Tensor:
         action = action.to(self._dtype)
         if self._bounds is not None:
             low, high = self._bounds
@@ -405,7 +411,9 @@ def _check(run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: i
     with torch.no_grad():
         expected = policy(*map(torch.from_numpy, inputs))
     names = [entry["name"] for entry in policy.outputs]
-    pairs = [("action", actions, expected[0].numpy(), "the agent's step")]
+    pairs = [
+        (name, x, y.numpy(), "the agent's step") for name, x, y in zip(names, actions, expected)
+    ]
     for rows in (slice(None), slice(1)):  # all steps as one batch, and a batch of one
         found = exported(*[x[rows] for x in inputs])
         pairs += [
@@ -434,11 +442,11 @@ def _relative(x: Any, y: Any) -> float:
 
 def _record(
     run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: int
-) -> tuple[list[Any], Any]:
+) -> tuple[list[Any], list[Any]]:
     """Play a run's agent; return the inputs of the policy and the agent's actions, [steps, ...]."""
     rows: list[list[Any]] = []
     actions = []
-    n_states = len(exported.initial_state)
+    n_states, first_state = len(exported.initial_state), len(policy.action_paths)
     with undisturbed(), closing(run.env()) as env, torch.no_grad():
         set_seed(seed)
         env.seed(seed)
@@ -450,13 +458,14 @@ def _record(
                 run.reset()
             inputs = exported.inputs(observation_form(observation), state, reward)
             outputs = policy(*map(torch.from_numpy, inputs))
-            state = tuple(x[0].numpy() for x in outputs[1 : 1 + n_states])
+            state = tuple(x[0].numpy() for x in outputs[first_state : first_state + n_states])
             action = run.act(observation, reward)
             rows.append(inputs)
-            actions.append(action_form(action))
+            taken = action_form(action)
+            actions.append([part_at(path, taken) for path in policy.action_paths])
             observation, reward, done, info = env.step(action)
             done = done and bool(getattr(info, "traj_done", True))
-    return [np.concatenate(columns) for columns in zip(*rows)], np.stack(actions)
+    return [np.concatenate(columns) for columns in zip(*rows)], [*map(np.stack, zip(*actions))]
 
 
 # Spaces.

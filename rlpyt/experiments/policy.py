@@ -31,7 +31,8 @@ class Policy:
 
     Attributes:
         metadata: name of the run, spaces, and lists "inputs" and "outputs" with name, dtype and
-            shape (without the batch dimension) of each array.
+            shape (without the batch dimension) of each array. Parts of nested observations and
+            actions have a path, (key, index) at each level.
         initial_state: state at the start of an episode; empty for a policy without memory.
     """
 
@@ -40,6 +41,8 @@ class Policy:
         self._function = function
         self._inputs: list[dict[str, Any]] = metadata["inputs"]
         self._outputs = [entry["name"] for entry in metadata["outputs"]]
+        parts = [x for x in metadata["outputs"] if x["name"].split(".")[0] == "action"]
+        self._action_paths = [entry.get("path", []) for entry in parts]
         self.initial_state = tuple(
             np.broadcast_to(np.asarray(entry["initial"], entry["dtype"]), entry["shape"]).copy()
             for entry in self._inputs
@@ -61,10 +64,13 @@ class Policy:
             reward: reward received with the observation; used only by policies with memory.
 
         Returns:
-            The action for the environment's ``step``, and the state for the next ``act``.
+            The action for the environment's ``step`` (a dict or tuple for Dict and Tuple spaces),
+            and the state for the next ``act``.
         """
-        outputs = self._function(self.inputs(observation, state, reward))
-        return outputs[0][0], tuple(x[0] for x in outputs[1 : 1 + len(self.initial_state)])
+        outputs = [x[0] for x in self._function(self.inputs(observation, state, reward))]
+        n = len(self._action_paths)
+        action = _nested(self._action_paths, outputs[:n])
+        return action, tuple(outputs[n : n + len(self.initial_state)])
 
     def inputs(
         self, observation: Any, state: Sequence[Array] | None = None, reward: float = 0.0
@@ -74,7 +80,7 @@ class Policy:
         arrays = []
         for entry in self._inputs:
             if "path" in entry:
-                leaf = functools.reduce(_part, entry["path"], observation)
+                leaf = part_at(entry["path"], observation)
             else:
                 leaf = next(states) if "initial" in entry else reward
             array = np.asarray(leaf, entry["dtype"])
@@ -174,10 +180,24 @@ def _read_numpy(content: bytes) -> tuple[Function, str]:
     return functools.partial(_evaluate, program, arrays), str(arrays.pop(METADATA))
 
 
-def _part(observation: Any, step: Sequence[Any]) -> Any:
-    """Return a part of a nested observation, by its key in a dict or its index in a tuple."""
-    key, index = step
-    return observation[key] if isinstance(observation, Mapping) else tuple(observation)[index]
+def part_at(path: Sequence[Any], nested: Any) -> Any:
+    """Return a part of a nested observation or action, by its key in a dict or index in a tuple."""
+    for key, index in path:
+        nested = nested[key] if isinstance(nested, Mapping) else tuple(nested)[index]
+    return nested
+
+
+def _nested(paths: Sequence[Sequence[Any]], leaves: Sequence[Any]) -> Any:
+    """Return leaves in a structure in which ``part_at`` finds them at these paths."""
+    if not paths[0]:
+        return leaves[0]
+    groups: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for ((key, _), *rest), leaf in zip(paths, leaves, strict=True):
+        inner = groups.setdefault(key, ([], []))
+        inner[0].append(rest)
+        inner[1].append(leaf)
+    parts = {key: _nested(*inner) for key, inner in groups.items()}
+    return parts if isinstance(paths[0][0][0], str) else tuple(parts.values())
 
 
 # The format .npz: a list of torch's core ATen operations, evaluated in numpy.

@@ -1,6 +1,7 @@
 """Masks of invalid discrete actions in policies; see `rlpyt.spaces.action_mask`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -45,3 +46,23 @@ def mask_probabilities(prob: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tens
         masked = (p + SMALL) * valid_or_all(m)
         parts.append(masked / masked.sum(-1, keepdim=True))
     return torch.cat(parts, -1)
+
+
+def mask_parts(outputs: Sequence[Tensor], mask: Tensor, parts: Sequence[Any]) -> list[Tensor]:
+    """Apply `mask_probabilities` to all discrete parts of an action.
+
+    Args:
+        outputs: parameters of the parts in order, one tensor for a discrete part, two for a Box.
+        mask: [*lead, n], valid choices of all discrete parts.
+        parts: number of choices of each component of discrete parts, a tuple, or of components of
+            a Box, an integer.
+    """
+    masked, first, index = list(outputs), 0, 0
+    for part in parts:
+        if isinstance(part, int):
+            index += 2
+            continue
+        own = mask[..., first : first + sum(part)]
+        masked[index] = mask_probabilities(masked[index], own, part)
+        first, index = first + sum(part), index + 1
+    return masked

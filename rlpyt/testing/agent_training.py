@@ -119,7 +119,8 @@ def check_likelihood(case: AgentCase) -> None:
     if dist_info is None or not hasattr(distribution, "log_likelihood"):
         report.open("likelihood", "no dist_info is recorded, or log_likelihood is missing")
         return
-    if getattr(distribution, "squash", None) is not None:
+    parts = getattr(distribution, "parts", (distribution,))
+    if any(getattr(part, "squash", None) is not None for part in parts):
         report.open("likelihood", "actions are squashed: the drawn values are not recorded")
         return
     action, dist_info = (buffer_func(x, torch.from_numpy) for x in (action, dist_info))

@@ -265,12 +265,12 @@ def check_state(case: EnvCase) -> None:
         case.report.open("state", text)
         return
     run = start(rows)
-    saved: list[tuple[int, Any, Any, bytes]] = []
+    saved: list[tuple[int, Any, Any, bytes, Any]] = []
     for k in sorted({0, case.short // 8, case.short // 2}):
         play(rows, run, case.actions, k - len(run.steps))
         state = rows.env.get_state()
         try:
-            saved.append((k, state, copy.deepcopy(state), fingerprint(state)))
+            saved.append((k, state, copy.deepcopy(state), fingerprint(state), dict(rows.masks)))
         except (TypeError, RecursionError) as error:
             case.report.error(
                 "state",
@@ -283,7 +283,7 @@ def check_state(case: EnvCase) -> None:
     fix = "do not change anything in get_state()."
     if not expect(not found, "state", f"get_state() changed the run: {found}", fix):
         return
-    for k, state, kept, digest in saved:
+    for k, state, kept, digest, masks in saved:
         expect(
             fingerprint(state) == digest,
             "state",
@@ -292,6 +292,7 @@ def check_state(case: EnvCase) -> None:
         )
         fresh = case.rows(2)
         fresh.env.set_state(kept)
+        fresh.masks = masks
         resumed = Recording(list(case.reference.first), case.reference.steps[:k])
         T = min(RESUMED_STEPS, len(case.reference.steps) - k)
         found = case.compare(play(fresh, resumed, case.actions, T), since=k)

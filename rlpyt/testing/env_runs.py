@@ -73,13 +73,14 @@ class EnvRows:
 
     Attributes:
         raw: last observation of ``reset``, not copied.
+        masks: mask of actions in each row's last observation, or ``None``.
     """
 
     raw: Any = None
 
     def __init__(self, env: Any, inspect: ValueInspector | None = None) -> None:
         self.env, self.inspect = env, inspect
-        self._masks: dict[int, Any] = {}  # of each row's last observation
+        self.masks: dict[int, Any] = {}
         self.batched = is_batch(env)
         self.n = env.n if self.batched else 1
 
@@ -107,7 +108,7 @@ class EnvRows:
         if self.inspect is not None:
             self.inspect.reset(observation, len(rows))
         first = [self._row(observation, i) for i in range(len(rows))]
-        self._masks.update(zip(rows, map(action_mask_of, first)))
+        self.masks.update(zip(rows, map(action_mask_of, first)))
         return first
 
     def _row(self, tree: Any, b: int) -> Any:
@@ -116,7 +117,7 @@ class EnvRows:
     def step(self, actions: list[Any]) -> list[RecordedStep]:
         """Step every row, with invalid choices replaced if there is a mask of actions."""
         actions = list(actions)
-        for b, mask in self._masks.items():
+        for b, mask in self.masks.items():
             if mask is not None:
                 actions[b] = next_valid(self.env.action_space, actions[b], mask)
         sent = [copied(action) for action in actions]
@@ -135,7 +136,7 @@ class EnvRows:
             )
             for b in range(self.n)
         ]  # fmt: skip
-        self._masks = {b: action_mask_of(step.observation) for b, step in enumerate(steps)}
+        self.masks = {b: action_mask_of(step.observation) for b, step in enumerate(steps)}
         return steps
 
 

@@ -90,13 +90,18 @@ def test_images_are_encoded_by_policy_and_critics():
     assert [network.observation_size for network in networks] == [9, 9, 9]
 
 
-def test_discrete_actions_are_refused():
+def test_discrete_actions_are_for_sac():
     for family in ("atari", "minatar"):
-        with pytest.raises(ValueError, match="sac is for continuous actions"):
+        with pytest.raises(ValueError, match="td3 is for continuous actions"):
+            layers("td3", "pong", family)
+        with pytest.raises(ValueError, match="sac is for vector environments"):
             layers("sac", "pong", family)
     discrete = EnvSpaces(SPACES.observation, IntBox(0, 3))
-    with pytest.raises(TypeError, match=r"For discrete actions use ppo or a2c"):
-        build_agent(options(), discrete).initialize(discrete)
+    with pytest.raises(TypeError, match=r"For discrete actions .*use sac, ppo or a2c"):
+        build_agent(options("td3"), discrete).initialize(discrete)
+    agent = build_agent(options(), discrete)
+    agent.initialize(discrete)
+    build_algo(options()).check_agent(agent)
 
 
 CRITICS_ALONE = dict(args=dict(q_model_kwargs=dict(normalize_observation=True)))

@@ -16,6 +16,7 @@ import torch
 import rlpyt
 from rlpyt.agents.base import AgentStep, BaseAgent
 from rlpyt.agents.pg.vector import agent_for
+from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.experiments import export as export_module
 from rlpyt.experiments import policy as policy_module
@@ -25,7 +26,9 @@ from rlpyt.experiments.export import SUFFIXES, GreedyPolicy
 from rlpyt.experiments.run import Run
 from rlpyt.experiments.settings import default_options
 from rlpyt.models.network import VectorModel
+from tests.algos.qpg.test_sac_parts import SPACES
 from tests.cli.test_commands import rlpyt_command
+from tests.hybrid_env import HybridEnv
 from tests.parts_env import PartsEnv
 
 ENVS = {
@@ -137,7 +140,7 @@ def cases():
         for family, algos in FAMILIES.items()
         for algo in algos
         for env in ENVS[family]
-        if family != "classic" or (env == "Pendulum-v1") is (algo in CONTINUOUS)
+        if family != "classic" or algo == "sac" or (env == "Pendulum-v1") is (algo in CONTINUOUS)
     ]
     found += [(algo, env, None, {}) for env, algos in TUNED.items() for algo in algos]
     pairs = [("ppo", "CartPole-v1"), ("a2c", "pong"), ("ppo", "pong"), ("ppo", "Hopper-v5")]
@@ -172,6 +175,27 @@ def test_nested_observations_and_several_actions(formats, tmp_path, monkeypatch)
     assert [x.shape for x in state] == [(2,), (1, 64), (1, 64)]
     again, _ = policy.act(observation, state, 1.0)
     assert env.action_space.contains(again)
+
+
+@pytest.mark.parametrize("formats", [["numpy"], pytest.param(FORMATS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "algo, action", [("sac", "discrete"), ("sac", "nested"), ("ppo", "nested")]
+)
+def test_policies_over_several_parts(algo, action, formats, tmp_path, monkeypatch):
+    def make():
+        return GymEnvWrapper(HybridEnv(SPACES[action], masked=True))
+
+    spaces = make().spaces
+    agent = SacAgent(model_kwargs=NARROW) if algo == "sac" else agent_for(spaces, recurrent=True)
+    run = untrained(agent, EnvRecipe(make, {}, {}), spaces)
+    policy = check(run, tmp_path, monkeypatch, formats)["numpy"]
+    env = HybridEnv(SPACES[action], masked=True)
+    observation, info = env.reset(seed=0)
+    inputs = {"observation": observation, "action_mask": info["action_mask"].astype(np.int8)}
+    state = None
+    for _ in range(2):
+        chosen, state = policy.act(inputs, state)
+        assert env.action_space.contains(chosen)
 
 
 class Shifted(gymnasium.Env):

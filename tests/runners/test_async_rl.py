@@ -119,7 +119,7 @@ def test_of_several_hosts_the_first_evaluates():
     "name",
     [
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("td3", "sac", "sac_v")),
-        *("ddpg", "sac, normalized"),
+        *("ddpg", "sac, normalized", "sac, parts"),
     ],
 )
 def test_continuous_control_held_in_step(name):

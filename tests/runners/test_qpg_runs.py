@@ -13,9 +13,11 @@ from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
 from tests.algos.qpg.parts_qpg import AGENTS, NARROW, DriftEnv, assert_same_state
+from tests.algos.qpg.test_sac_parts import make
 from tests.runners.test_minibatch_rl import StopAfter
 
 T, B, N_ITR = 8, 2, 12
@@ -36,7 +38,10 @@ RUNS = {
     "ddpg, normalized": (DDPG, "ddpg", {}, EVERY),
     "td3, normalized": (TD3, "td3", {}, EVERY),
     "sac, normalized": (SAC, "sac", {}, EVERY),
+    "sac, parts": (SAC, "sac", dict(PRIORITIES), {}),
 }
+DRIFT = dict(EnvCls=DriftEnv, env_kwargs=dict(pays=True))
+PARTS = dict(EnvCls=make, env_kwargs=dict(action="nested", masked=True))
 
 
 def run(name, Runner=MinibatchRl, Sampler=SerialSampler, train=True, settings=None, **kwargs):
@@ -44,7 +49,7 @@ def run(name, Runner=MinibatchRl, Sampler=SerialSampler, train=True, settings=No
     algo = Algo(**{**SMALL, **algo_kwargs, **(settings or {})})
     evaluation = dict(eval_n_envs=2, eval_max_steps=400, eval_max_trajectories=4)
     sampler = Sampler(
-        EnvCls=DriftEnv, env_kwargs=dict(pays=True), batch_T=T, batch_B=B,
+        batch_T=T, batch_B=B, **(PARTS if name == "sac, parts" else DRIFT),
         **(evaluation if Runner is MinibatchRlEval else {}),
     )  # fmt: skip
     runner = Runner(
@@ -61,7 +66,8 @@ def assert_same_run(a, b):
     assert a.algo.update_counter == b.algo.update_counter > 0
     x, y = a.algo.replay_buffer.samples, b.algo.replay_buffer.samples
     for field in ("observation", "action", "reward", "done"):
-        assert (getattr(x, field) == getattr(y, field)).all()
+        pairs = zip(leaves_of(getattr(x, field)), leaves_of(getattr(y, field)), strict=True)
+        assert all((own == other).all() for own, other in pairs)
     states = [runner.algo.optim_state_dict() for runner in (a, b)]
     for key, own in states[0].items():
         if key == "log_alpha":

@@ -16,11 +16,10 @@ from rlpyt.agents.spaces import (
     is_discrete,
     is_image,
 )
-from rlpyt.distributions.categorical import Categorical
 from rlpyt.distributions.joint import Joint
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.models.masking import mask_probabilities
+from rlpyt.models.masking import mask_parts
 from rlpyt.models.observation import is_composite
 from rlpyt.models.pg.joint import JointLstmModel, JointMlpModel
 from rlpyt.models.pg.vector import (
@@ -31,7 +30,7 @@ from rlpyt.models.pg.vector import (
     MultiCategoricalLstmModel,
     MultiCategoricalMlpModel,
 )
-from rlpyt.spaces.action_mask import action_mask_of, choices_of, mask_sizes
+from rlpyt.spaces.action_mask import action_mask_of, choices_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Tensors, leaves_of
 
@@ -123,15 +122,8 @@ class JointMlpAgent(PgAgent):
     def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
         if masks_actions(model):
             return outputs
-        mask, outputs, index, first = action_mask_of(observation), list(outputs), 0, 0
-        for part in self._parts:
-            if isinstance(part.distribution, Categorical):
-                sizes = part.mask_sizes
-                own = mask[..., first : first + sum(sizes)]
-                outputs[index] = mask_probabilities(outputs[index], own, sizes)
-                first += sum(sizes)
-            index += len(part.DistInfo._fields)
-        return outputs
+        parts = action_parts(self.env_spaces.action)
+        return mask_parts(outputs, action_mask_of(observation), parts)
 
 
 class JointLstmAgent(JointMlpAgent):
@@ -148,7 +140,6 @@ def _part_agent(space: Space) -> Any:
     else:
         agent = GaussianPgAgent() if choices_of(space) is None else MultiCategoricalMlpAgent()
     agent.distribution = agent.make_distribution(space)
-    agent.mask_sizes = mask_sizes(space)
     return agent
 
 

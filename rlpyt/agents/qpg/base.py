@@ -18,6 +18,7 @@ from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.observation import images_of, marked_shape
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
+from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.seed import undisturbed
@@ -61,6 +62,7 @@ class QpgAgent(BaseAgent):
     hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
     action_std: float | None = None
     early_std: float | None = None
+    scale: Any = None  # `ActionScale` of a Box
 
     def __init__(
         self,
@@ -107,6 +109,15 @@ class QpgAgent(BaseAgent):
             action_size=ActionScale(env_spaces.action, bounded=True).size,
         )
 
+    def make_env_to_critic_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+        """Return the critics' arguments that follow from the spaces."""
+        return self.env_model_kwargs
+
+    def _set_action_space(self, action_space: Space) -> None:
+        """Set scale and distribution of actions."""
+        self.scale = ActionScale(action_space, bounded=True)
+        self.distribution = self.make_distribution(self.scale.size)
+
     def initialize(self, env_spaces: EnvSpaces, share_memory: bool = False, **kwargs: Any) -> None:
         """Build policy, critics and targets.
 
@@ -115,9 +126,9 @@ class QpgAgent(BaseAgent):
             ValueError: actions are not bounded, several critics in one model depend on each other,
                 or a network normalizes observations that are not floating point.
         """
-        self.scale = ActionScale(env_spaces.action, bounded=True)
+        self._set_action_space(env_spaces.action)
         super().initialize(env_spaces, share_memory, **kwargs)
-        self.distribution = self.make_distribution(self.scale.size)
+        self.env_critic_kwargs = self.make_env_to_critic_kwargs(env_spaces)
         self.q_model = self._build_critics()
         critic = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
         # A custom critic may not have this attribute.
@@ -142,7 +153,7 @@ class QpgAgent(BaseAgent):
         if self.n_critics is None:
             return make()  # type: ignore[no-any-return]
         # Convolutions cannot be evaluated for several critics at once.
-        images = images_of(self.env_model_kwargs.get("observation_shape", ()))
+        images = images_of(self.env_critic_kwargs.get("observation_shape", ()))
         if "n_critics" in inspect.signature(self.QModelCls).parameters and not images:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)
@@ -152,7 +163,9 @@ class QpgAgent(BaseAgent):
 
     def _build(self, ModelCls: Any, model_kwargs: dict[str, Any], named: str, **more: Any) -> Any:
         kwargs = with_default_sizes(ModelCls, model_kwargs, self.hidden_sizes)
-        return build_model(ModelCls, named, **{**self.env_model_kwargs, **kwargs, **more})
+        for_policy = named == "model_kwargs"
+        env_kwargs = self.env_model_kwargs if for_policy else self.env_critic_kwargs
+        return build_model(ModelCls, named, **{**env_kwargs, **kwargs, **more})
 
     def _build_targets(self) -> None:
         """Copy the networks that have targets."""
@@ -198,7 +211,7 @@ class QpgAgent(BaseAgent):
                 )
         if not type(self).__module__.startswith("rlpyt."):
             return
-        N, A = TRIAL_ROWS, self.scale.size
+        N, A = TRIAL_ROWS, self.env_critic_kwargs["action_size"]
         null = self.env_spaces.observation.null_value()
         observation = buffer_func(null, lambda x: torch.from_numpy(np.stack([np.asarray(x)] * N)))
         action = torch.linspace(-0.5, 0.5, N)[:, None].expand(N, A)
@@ -315,26 +328,30 @@ class QpgAgent(BaseAgent):
         """Return the standard deviation of the noise while sampling; ``None``: the policy's."""
         return self.early_std if itr < self.min_itr_learn else self.action_std
 
+    def _set_std(self, std: Any) -> None:
+        """Set the standard deviation of the noise; ``None``: the policy's own."""
+        self.distribution.set_std(std)
+
     def sample_mode(self, itr: int) -> None:
         """Prepare for sampling, with the noise of this iteration."""
         super().sample_mode(itr)
-        self.distribution.set_std(self.sampling_std(itr))
+        self._set_std(self.sampling_std(itr))
 
     def eval_mode(self, itr: int) -> None:
         """Prepare for evaluation, without noise."""
         super().eval_mode(itr)
-        self.distribution.set_std(0.0)
+        self._set_std(0.0)
 
     def set_deterministic(self, deterministic: bool, itr: int) -> None:
         """Evaluate without noise, or with the noise of sampling after learning has started."""
         super().set_deterministic(deterministic, itr)
         std = 0.0 if deterministic else self.sampling_std(max(itr, self.min_itr_learn))
-        self.distribution.set_std(std)
+        self._set_std(std)
 
     def train_mode(self, itr: int) -> None:
         """Prepare for training, with the noise of sampling after learning has started."""
         super().train_mode(itr)
-        self.distribution.set_std(self.sampling_std(max(itr, self.min_itr_learn)))
+        self._set_std(self.sampling_std(max(itr, self.min_itr_learn)))
 
     # State.
 

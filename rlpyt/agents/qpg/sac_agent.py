@@ -8,14 +8,23 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from rlpyt.agents.base import ModelFactory
+from rlpyt.agents.base import FastPolicy, ModelFactory, Sample
 from rlpyt.agents.building import as_arguments
+from rlpyt.agents.pg.agent import masks_actions
 from rlpyt.agents.qpg.base import QpgAgent, wide_std
+from rlpyt.agents.qpg.parts import Draw, PolicyParts
+from rlpyt.distributions.base import namespace
+from rlpyt.distributions.categorical import DistInfo
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble
-from rlpyt.models.qpg.mlp import PiMlpModel, QofMuMlpModel
+from rlpyt.models.masking import mask_parts
+from rlpyt.models.observation import is_composite, marked_shape
+from rlpyt.models.qpg.mlp import JointPiMlpModel, PiMlpModel, QofMuMlpModel
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.utils.buffer import Tensors
+from rlpyt.spaces.action_mask import action_mask_of, choices_of
+from rlpyt.spaces.base import Space
+from rlpyt.utils.buffer import Arrays, Tensors, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -29,13 +38,19 @@ MAX_LOG_STD = 2
 class SacAgent(QpgAgent):
     """Acts with samples of a Gaussian, squashed into the action space's bounds.
 
+    In other spaces than a Box, each discrete part of an action has a categorical distribution, and
+    each Box a squashed Gaussian; see `PolicyParts`. The model of the policy then is
+    `JointPiMlpModel`, or takes ``action_parts`` in place of ``action_size``. Critics take the
+    further argument ``n_choices`` and return a value for each of them.
+
     Args:
         ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs: see
             `QpgAgent`.
         v_model_kwargs: arguments of the value network, only for `sac_v_agent.SacAgent`.
         action_squash: maximum absolute action, in units where the action space is [-1, 1].
         pretrain_std: standard deviation of samples before squashing, until learning starts: 0.75
-            makes actions nearly uniform, "uniform" exactly so; ``None``: the policy's own.
+            makes actions nearly uniform, "uniform" exactly so; ``None``: the policy's own. Until
+            then, discrete choices are uniform unless it is ``None``.
         n_critics: E, number of critics.
     """
 
@@ -43,6 +58,7 @@ class SacAgent(QpgAgent):
     AgentInfo = AgentInfo
     ModelCls, QModelCls = PiMlpModel, QofMuMlpModel
     has_v = False
+    _std: Any = None  # standard deviation of the noise as it was set
 
     def __init__(
         self,
@@ -86,8 +102,97 @@ class SacAgent(QpgAgent):
         )
 
     def make_dist_info(self, *outputs: Any) -> Any:
-        """Return mean and log standard deviation before squashing."""
-        return DistInfoStd(*outputs)
+        """Return mean and log standard deviation before squashing, or the record of all parts."""
+        return DistInfoStd(*outputs) if self.parts is None else self.parts.dist_info(*outputs)
+
+    # Actions other than a single Box.
+
+    def _set_action_space(self, action_space: Space) -> None:
+        composite = is_composite(action_space.shape)
+        if self.has_v or (not composite and choices_of(action_space) is None):
+            super()._set_action_space(action_space)
+            return
+        self.parts = PolicyParts(action_space, self.make_distribution)
+        self.distribution = self.parts.distribution
+        if self.n_quantiles is not None:
+            raise ValueError(
+                f"n_quantiles must be None for {action_space}, got {self.n_quantiles}: quantiles "
+                "are for actions that are a single Box. Remove it from q_model_kwargs."
+            )
+
+    def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+        """Return ``observation_shape``, and ``action_size`` or ``action_parts``."""
+        if self.parts is None:
+            return super().make_env_to_model_kwargs(env_spaces)
+        shape = marked_shape(env_spaces.observation)
+        return dict(observation_shape=shape, action_parts=self.parts.sizes)
+
+    def make_env_to_critic_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
+        """Return ``observation_shape``, ``action_size`` and, with choices, ``n_choices``."""
+        kwargs = super().make_env_to_critic_kwargs(env_spaces)
+        if self.parts is None:
+            return kwargs
+        kwargs = dict(
+            observation_shape=kwargs["observation_shape"], action_size=self.parts.input_size
+        )
+        C = self.parts.n_combinations
+        return kwargs if C is None else {**kwargs, "n_choices": C}
+
+    def _build_model(self) -> Any:
+        default = self.parts is not None and self.ModelCls is PiMlpModel
+        ModelCls = JointPiMlpModel if default else self.ModelCls
+        return self._build(ModelCls, self.model_kwargs, "model_kwargs")
+
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+        if self.parts is None or masks_actions(model):
+            return outputs
+        return mask_parts(outputs, action_mask_of(observation), self.parts.sizes)
+
+    def _set_std(self, std: Any) -> None:
+        if self.parts is None:
+            super()._set_std(std)
+        else:
+            self.parts.set_std(std)
+        self._std = std
+
+    def _takes_mode(self) -> bool:
+        return self.parts is not None and self._std == 0
+
+    def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
+        """Choose actions [B, ...] in the space's units; record their distribution."""
+        if self.parts is None:
+            return super().choose(outputs, sample)
+        dist_info = self.make_dist_info(*outputs)
+        explores = self._std is not None and self._std != 0
+        action = sample(uniform_choices(dist_info) if explores else dist_info)
+        return self.parts.to_space(action), (dist_info,)
+
+    def fast_policy(self) -> FastPolicy | None:
+        """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
+        if self.parts is not None:
+            unmasked = self.mask_sizes is not None and not masks_actions(self.model)
+            if self.parts.is_joint or unmasked:
+                return None
+        return super().fast_policy()
+
+    def action_input(self, prev_action: Tensors) -> Any:
+        """Return the previous action in the models' form: units of [-1, 1], one-hot choices."""
+        if self.parts is None:
+            return super().action_input(prev_action)
+        return self.parts.action_input(prev_action)
+
+    def _q_values(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
+        if self.parts is None:
+            return super()._q_values(network, inputs, action)
+        if isinstance(action, Draw):
+            return network(*inputs, action.vector)
+        vector, index = self.parts.critic_input(buffer_to(action, self.device))
+        q = network(*inputs, vector)
+        if index is None:
+            return q
+        return q.gather(-1, index.expand(q.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+    # Training.
 
     def pi(
         self,
@@ -105,9 +210,14 @@ class SacAgent(QpgAgent):
         Returns:
             Action [.., A] in the space's units; its log-likelihood [..] as a density in units
             where the space is [-1, 1]; ``dist_info``, mean and log standard deviation [.., A]
-            before squashing.
+            before squashing. In other spaces than a Box: a ``Draw`` for ``q`` and ``target_q``,
+            which then return the values of all enumerated choices, [E, .., C]; log-likelihoods
+            [.., P] of P parts, for discrete parts their expectation; ``dist_info`` of all parts.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
+        if self.parts is not None:
+            dist_info = self.make_dist_info(*self._run(self.model, inputs)[0])
+            return (*self.parts.draw(dist_info, reparameterize), dist_info)
         dist_info = self.make_dist_info(*self.model(*inputs))
         action, log_pi = self.distribution.sample_loglikelihood(dist_info, reparameterize)
         return self.scale.to_space(action), log_pi, dist_info
@@ -142,3 +252,15 @@ class SacAgent(QpgAgent):
         if isinstance(critics, Ensemble):
             return iter(critics.members[i].parameters())
         return (parameter[i] for parameter in critics.parameters())
+
+
+def uniform_choices(dist_info: Any) -> Any:
+    """Return parameters of a policy in which all valid choices are equally likely.
+
+    Choices are valid if their probability is not zero; probabilities need not sum to one.
+    """
+    if isinstance(dist_info, DistInfo):
+        return DistInfo(namespace(dist_info.prob).where(dist_info.prob > 0, 1.0, 0.0))
+    if isinstance(dist_info, DistInfoStd):
+        return dist_info
+    return type(dist_info)(*map(uniform_choices, tuple(dist_info)))

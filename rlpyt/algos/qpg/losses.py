@@ -35,6 +35,16 @@ def min_over_critics(q: Tensor, like: Tensor) -> Tensor:
     return q if q.dim() == like.dim() else q.amin(0)
 
 
+def expected_value(q: Tensor, prob: Tensor | None) -> Tensor:
+    """Return sum_d pi(d) Q(d), [..]; without choices, return the values unchanged.
+
+    Args:
+        q: [.., C], values of C discrete choices; [..] without choices.
+        prob: [.., C], probabilities; ``None``: there are no choices.
+    """
+    return q if prob is None else (prob * q).sum(-1)
+
+
 def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return (y - q)^2 / 2, and the mean of |y - q| over critics without gradient.
 

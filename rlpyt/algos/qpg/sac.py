@@ -1,4 +1,9 @@
-"""Soft actor-critic with a learned or fixed temperature (Haarnoja et al. 2018b)."""
+"""Soft actor-critic with a learned or fixed temperature (Haarnoja et al. 2018b).
+
+For discrete actions, Christodoulou 2019; for actions of several parts, similar to Delalleau et al.
+2019. There, the policy is independent in P parts, each with its own temperature; d are the C
+combinations of discrete choices over which expectations are sums, x is the rest of the action.
+"""
 
 from collections import namedtuple
 from dataclasses import dataclass
@@ -8,11 +13,13 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.qpg.parts import Draw
 from rlpyt.algos.optim import ParameterGroup, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import (
     check_values,
+    expected_value,
     quantile_errors,
     soft_target,
     squared_errors,
@@ -22,6 +29,7 @@ from rlpyt.algos.qpg.losses import (
 from rlpyt.algos.replay import SamplesToBuffer, subsample
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import unwrap_ddp
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
@@ -35,7 +43,9 @@ SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fiel
 
 @dataclass(eq=False)
 class SAC(QpgAlgo):
-    """Soft actor-critic with a squashed Gaussian policy and entropy regularization.
+    """Soft actor-critic with entropy regularization, for any action space.
+
+    The policy of a Box is a squashed Gaussian, that of discrete choices categorical.
 
     The agent's ``n_critics`` critics return values or quantiles. With ``n_target_critics`` this is
     REDQ (Chen et al. 2021), with layer normalization and dropout in the agent's critics DroQ
@@ -59,7 +69,7 @@ class SAC(QpgAlgo):
     action_prior: Literal["uniform", "gaussian"] = setting("uniform", doc="prior of the policy")
     reward_scale: float = setting(1, gt=0, finite=True, doc="rewards are multiplied by this")
     target_entropy: float | Literal["auto"] = setting(
-        "auto", finite=True, doc="in nats; auto: -1 per action dimension"
+        "auto", finite=True, doc="in nats; auto: -1 per dimension of a Box, else entropy_share"
     )
     reparameterize: bool = setting(True, doc="differentiate through sampled actions")
     clip_grad_norm: float | None = setting(1e9, gt=0, doc="largest gradient norm; None: no limit")
@@ -83,6 +93,9 @@ class SAC(QpgAlgo):
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
+    entropy_share: float = setting(
+        0.98, ge=0, le=1, doc="target entropy of discrete choices, as a share of the largest"
+    )
 
     # Outputs that the agent must have, and agents that have them.
     requires: ClassVar[str] = "a squashed Gaussian policy and critics"
@@ -108,6 +121,18 @@ class SAC(QpgAlgo):
                 f"n_drop_quantiles={self.n_drop_quantiles} and n_quantiles={N}. Set the latter by "
                 "q_model_kwargs=dict(n_quantiles=25)."
             )
+        if agent.parts is None:
+            return
+        if self.action_prior != "uniform":
+            raise ValueError(
+                f'action_prior must be "uniform" for {agent.env_spaces.action}, got '
+                f"{self.action_prior!r}. A Gaussian prior is for a single Box."
+            )
+        if self.target_entropy != "auto" and len(agent.parts.sizes) > 1:
+            raise ValueError(
+                f'target_entropy must be "auto" for actions of several parts, got '
+                f"{self.target_entropy}. Set entropy_share, or fixed_alpha."
+            )
 
     def _add_steps(self) -> None:
         self.add_step("all", self._networks(), self.learning_rate)
@@ -116,9 +141,10 @@ class SAC(QpgAlgo):
         """Return all networks; one optimizer trains them."""
         agent = self.agent
         start = torch.tensor(1.0 if self.fixed_alpha is None else self.fixed_alpha).log()
+        start = start if agent.parts is None else start.repeat(agent.parts.n_parts)
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
         self._target_entropy = self.target_entropy
-        if self.target_entropy == "auto":
+        if agent.parts is None and self.target_entropy == "auto":
             self._target_entropy = -float(agent.scale.size)
         networks = [self.network("pi", agent.model, agent.pi_parameters()), *self._critics()]
         if self.fixed_alpha is None:
@@ -135,8 +161,16 @@ class SAC(QpgAlgo):
 
     @property
     def alpha(self) -> torch.Tensor:
-        """Return the temperature, without gradient."""
+        """Return the temperature, without gradient; those of P parts, [P]."""
         return self.log_alpha.detach().exp()
+
+    def statistics(self) -> dict[str, float]:
+        """Return the learning rate, and for Dict and Tuple actions the temperature of each part."""
+        columns, parts = super().statistics(), self.agent.parts
+        if parts is not None and parts.is_joint:
+            named = zip(parts.names, self.alpha.tolist(), strict=True)
+            columns |= {f"Alpha.{name}": alpha for name, alpha in named}
+        return columns
 
     # Training.
 
@@ -173,7 +207,7 @@ class SAC(QpgAlgo):
         """
         q_losses, pi_loss, _ = losses
         q, mean, log_std, _ = values
-        numbers = {**self.critic_statistics(q_losses, q, grad_norms), "alpha": self.alpha}
+        numbers = {**self.critic_statistics(q_losses, q, grad_norms), "alpha": self.alpha.mean()}
         if pi_loss is not None:
             numbers |= {"piLoss": pi_loss, "piGradNorm": grad_norms["pi"][0]}
         arrays = {"q1": q[0], "q2": q[-1], "piMu": mean, "piLogStd": log_std}
@@ -218,13 +252,16 @@ class SAC(QpgAlgo):
             return (q_losses, None, None), (q, None, None, td_abs_errors)
         with frozen(self.agent.q_model):
             pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
-        alpha_loss = None
+        alpha_loss, one_box = None, self.agent.parts is None
         if self.fixed_alpha is None:
             # Gradient with respect to log alpha without the factor alpha; it has the same sign.
-            excess = mean_over_ranks((log_pi + self._target_entropy).mean(), self.world_size)
-            alpha_loss = -self.log_alpha * excess
+            excess = log_pi + self._target_entropy_of(samples)
+            # [B, P] -> [P] of P parts
+            excess = excess.mean() if one_box else excess.flatten(0, -2).mean(0)
+            alpha_loss = -self.log_alpha * mean_over_ranks(excess, self.world_size)
+            alpha_loss = alpha_loss if one_box else alpha_loss.sum()
             self.record(alphaLoss=alpha_loss)
-        self.record(entropy=-log_pi)
+        self.record(entropy=-log_pi if one_box else -log_pi.sum(-1))
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
     def q_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -255,6 +292,10 @@ class SAC(QpgAlgo):
         E, M = len(next_q), self.n_target_critics
         if M is not None and M < E:  # with M == E the permutation would not change the result
             next_q = next_q[torch.randperm(E, device=next_q.device)[:M]]
+        if isinstance(action, Draw):
+            value = expected_value(next_q.amin(0), action.prob) - (self.alpha * log_pi).sum(-1)
+            bootstrap = self.bootstrap_discount(samples) * value
+            return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
         prior = self.get_action_prior(action)
         entropy_and_return = (log_pi, self.alpha, self.reward_scale * samples.return_)
         discount_n = self.bootstrap_discount(samples)
@@ -263,39 +304,60 @@ class SAC(QpgAlgo):
             return truncated_target(next_q, self.n_drop_quantiles, *entropy_and_return, discount_n)
         return soft_target(next_q + prior, *entropy_and_return, discount_n)
 
-    def pi_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
+    def pi_loss(self, samples: NamedArrayTuple) -> tuple[Any, ...]:
         """Return the policy loss E[alpha log pi(a|s) - Q(s, a)], with a drawn from the policy.
 
         The caller must freeze the critics. Q is the minimum over critics, or the mean with REDQ
-        (`n_target_critics`) or quantile critics.
+        (`n_target_critics`) or quantile critics. What is drawn without reparameterization, such as
+        choices that critics do not enumerate, adds E[log pi (cost - baseline)], whose gradient is
+        the score function's; the baseline is the cost of another draw.
 
         Args:
             samples: batch [B] from the replay.
 
         Returns:
-            Loss (a scalar); log pi [B], mean and log_std [B, A] without gradient.
+            Loss (a scalar); log pi [B], or [B, P] of P parts, and for a Box mean and log_std
+            [B, A], else ``None``, without gradient.
         """
         inputs = samples.agent_inputs
         action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
         cost = self._policy_cost(inputs, action, log_pi)
         loss = cost.mean()
-        if not self.reparameterize:
+        score = None if self.reparameterize else log_pi
+        if isinstance(action, Draw):
+            score = action.score
+        if score is not None:
             with torch.no_grad():
                 other, other_log_pi, _ = self.forward(self.agent.pi, *inputs)
                 baseline = self._policy_cost(inputs, other, other_log_pi)
-            loss = (log_pi * (cost - baseline).detach()).mean()
+            score_loss = (score * (cost - baseline).detach()).mean()
+            loss = loss + score_loss if isinstance(action, Draw) else score_loss
+        if isinstance(action, Draw):
+            return loss, log_pi.detach(), None, None
         record = (log_pi, dist_info.mean, dist_info.log_std)
         return loss, *(x.detach() for x in record)
 
-    def _policy_cost(self, inputs: Any, action: torch.Tensor, log_pi: torch.Tensor) -> torch.Tensor:
-        """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B]."""
+    def _policy_cost(self, inputs: Any, action: Any, log_pi: torch.Tensor) -> torch.Tensor:
+        """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B], summed over a draw's choices."""
         q = self.forward(self.agent.q, *inputs, action)
+        cost: torch.Tensor
+        if isinstance(action, Draw):
+            q = q.amin(0) if self.n_target_critics is None else q.mean(0)
+            cost = (self.alpha * log_pi).sum(-1) - expected_value(q, action.prob)
+            return cost
         if q.dim() > log_pi.dim() + 1:
             q = q.mean((0, -1))
         else:
             q = q.amin(0) if self.n_target_critics is None else q.mean(0)
-        cost: torch.Tensor = self.alpha * log_pi - self.get_action_prior(action) - q
+        cost = self.alpha * log_pi - self.get_action_prior(action) - q
         return cost
+
+    def _target_entropy_of(self, samples: NamedArrayTuple) -> Any:
+        """Return the target entropy: a number, or of P parts [P], with a mask of choices [B, P]."""
+        if self._target_entropy != "auto":
+            return self._target_entropy
+        mask = action_mask_of(samples.agent_inputs.observation)
+        return self.agent.parts.target_entropies(self.entropy_share, mask).to(self.agent.device)
 
     def get_action_prior(self, action: torch.Tensor) -> torch.Tensor | float:
         """Return the log prior of actions [.., A] in the space's units: [..], or zero."""
@@ -336,7 +398,8 @@ class SAC(QpgAlgo):
         super().load_optim_state_dict(state)
         if self.fixed_alpha is None:
             with torch.no_grad():
-                self.log_alpha.copy_(torch.as_tensor(state_dict["log_alpha"]).reshape(()))
+                log_alpha = torch.as_tensor(state_dict["log_alpha"])
+                self.log_alpha.copy_(log_alpha.reshape(self.log_alpha.shape))
 
 
 def append_statistics(

@@ -1,4 +1,4 @@
-"""Presets of actor-critic algorithms for continuous control."""
+"""Presets of actor-critic algorithms with replay: continuous control, and SAC for any actions."""
 
 from rlpyt.experiments.configs.compose import Parts, with_parts
 

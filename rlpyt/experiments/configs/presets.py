@@ -35,6 +35,7 @@ def _joined(*parts: Mapping[str, Mapping[str, Preset]]) -> dict[str, dict[str, P
 # Environments required by algorithms that do not have presets in all families.
 REQUIRED = {
     **dict.fromkeys(continuous.CLASSIC, "continuous actions of vector environments"),
+    "sac": "vector environments",
     **dict.fromkeys(evolution.CLASSIC, "vector environments"),
 }
 TUNED = _joined(policy_gradient.TUNED, q_learning.TUNED, continuous.TUNED, evolution.TUNED)

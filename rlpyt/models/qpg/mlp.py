@@ -1,8 +1,9 @@
-"""MLPs for continuous control: deterministic and Gaussian policies, and critics.
+"""MLPs of deterministic and stochastic policies, and of critics.
 
-Actions are in units where the action space is [-1, 1]; agents convert them.
+Continuous actions are in units where the action space is [-1, 1]; agents convert them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
+from rlpyt.models.pg.joint import ActionParts, joint_parameters, output_sizes
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 
@@ -75,6 +77,41 @@ class PiMlpModel(VectorModel):
         return mean, log_std
 
 
+class JointPiMlpModel(VectorModel):
+    """A policy over discrete choices and Boxes, for any action space.
+
+    Returns the parameters of each part in order: pi [*lead, sum(n)] for discrete parts with n
+    choices, mean and log std before squashing, each [*lead, A], for a Box.
+
+    Args:
+        observation_shape, hidden_sizes, nonlinearity, **kwargs: see `MuMlpModel`.
+        action_parts: number of choices of each component of discrete parts, a tuple, or of
+            components of a Box, an integer.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Shape,
+        hidden_sizes: Sizes,
+        action_parts: ActionParts,
+        nonlinearity: Nonlinearity = nn.ReLU,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(observation_shape, **kwargs)
+        self.action_parts = tuple(action_parts)
+        self.n_outputs = sum(output_sizes(action_parts))
+        self.n_components = sum(part for part in action_parts if isinstance(part, int))
+        n_outputs = self.n_outputs + self.n_components
+        self.mlp = MlpModel(self.observation_size, hidden_sizes, n_outputs, nonlinearity)
+
+    def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Return the parameters of all parts."""
+        outputs, log_std = self.mlp(features).float(), None
+        if self.n_components:
+            outputs, log_std = torch.split(outputs, [self.n_outputs, self.n_components], -1)
+        return tuple(joint_parameters(outputs, self.action_parts, log_std, mask))
+
+
 class QofMuMlpModel(VectorModel):
     """One critic of actions, or several evaluated as one.
 
@@ -87,6 +124,7 @@ class QofMuMlpModel(VectorModel):
         layer_norm: normalize hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
         dropout: dropout rate of hidden outputs, below 1.
         nonlinearity: class of the nonlinearity; it must be elementwise.
+        n_choices: C, number of discrete choices, each with a value; ``None``: there are none.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
@@ -100,6 +138,7 @@ class QofMuMlpModel(VectorModel):
         layer_norm: bool = False,
         dropout: float = 0.0,
         nonlinearity: Nonlinearity = nn.ReLU,
+        n_choices: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, **kwargs)
@@ -109,10 +148,11 @@ class QofMuMlpModel(VectorModel):
             n_quantiles = whole_number("n_quantiles", n_quantiles, 1)
         check_range("dropout", dropout, 0, 0.99)
         self.n_critics, self.n_quantiles = n_critics, n_quantiles
+        self._values = tuple(n for n in (n_choices, n_quantiles) if n is not None)
         self.mlp = EnsembleMlp(
             self.observation_size + action_size,
             size_list(hidden_sizes),
-            n_quantiles or 1,
+            math.prod(self._values),
             n_critics,
             nonlinearity,
             layer_norm,
@@ -127,7 +167,9 @@ class QofMuMlpModel(VectorModel):
         action: Tensor,
         member: int | None = None,
     ) -> Tensor:
-        """Return values [*lead] float32, or [E, *lead] with E critics; with quantiles [..., N].
+        """Return values [*lead] float32, or [E, *lead] with E critics.
+
+        With discrete choices, the last dimension is C, with quantiles N.
 
         Args:
             observation: see `Network.forward`.
@@ -141,8 +183,7 @@ class QofMuMlpModel(VectorModel):
         single = self.n_critics is None or member is not None
         out: Tensor = self.mlp(x, member).float()
         members = () if single else (self.n_critics,)
-        quantiles = () if self.n_quantiles is None else (self.n_quantiles,)
-        return out.reshape((*members, *lead, *quantiles))
+        return out.reshape((*members, *lead, *self._values))
 
 
 class VMlpModel(VectorModel):

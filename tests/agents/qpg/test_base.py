@@ -549,7 +549,7 @@ def test_spaces_without_bounds_are_refused(kind):
         AGENTS[kind]().initialize(spaces)
 
 
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", sorted(set(AGENTS) - {"sac"}))
 def test_discrete_actions_are_refused_with_algorithms_that_take_them(kind):
     with pytest.raises(TypeError, match="ppo or a2c.*dqn"):
         AGENTS[kind]().initialize(CountEnv().spaces)
