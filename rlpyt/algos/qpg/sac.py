@@ -94,7 +94,7 @@ class SAC(QpgAlgo):
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
     compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
     entropy_share: float = setting(
-        0.98, ge=0, le=1, doc="target entropy of discrete choices, as a share of the largest"
+        0.5, ge=0, le=1, doc="target entropy of discrete choices, as a share of the largest"
     )
 
     # Outputs that the agent must have, and agents that have them.
