@@ -8,22 +8,30 @@ environment         requirement                       best return
 `DelayEnv`          long-term credit assignment       1; 0 without it
 `TruncationEnv`     bootstrapping at time limits      value 1/(1 - discount) in the only state
 `ReachEnv`          continuous actions with bounds    0; -2/3 per step with uniform actions
+`MaskEnv`           masks of valid actions            5; 3.1 without it
+`PartsEnv`          observations of several parts     5; 1.25 without one of them
+`HybridEnv`         actions of several parts          5; 3.4 without one of them
+`PuzzleEnv`         these three and memory            5
 `CountEnv`          none: counts environments, steps  for tests of samplers and replay
 ==================  ================================  ===========================================
 """
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
+from rlpyt.spaces.action_mask import FIELD
+from rlpyt.spaces.base import Space
+from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.collections import namedtuple_class
 
 Observation = NDArray[np.float32]
 
@@ -253,6 +261,108 @@ class ReachEnv(ToyEnv):
         self._t += 1
         done = self._t >= self.length
         return EnvStep(self._begin(), reward, done, EnvInfo(done))
+
+
+class PuzzleEnv(ToyEnv):
+    """Find a number below 4 in each of five steps; ``needs`` lists the abilities that it takes.
+
+    ==========  ================================================================================
+    "memory"    an episode has one number, which only the first observation shows
+    "mask"      actions are invalid at random; the next valid one, cyclically, counts instead
+    "parts"     the number is the sum, modulo 4, of one in an image and of a category
+    "hybrid"    the action also has an amount in [-1, 1]; that of the number k is (2 k - 3) / 4
+    ==========  ================================================================================
+
+    Observation: the number one-hot [4], or with "parts" the image [1, 8, 8] uint8 and the category.
+    Reward: 1 for the number; with "hybrid" times 1 minus the squared error of the amount. Episodes
+    of agents that lack an ability have lower returns; see the table of this module.
+
+    Args:
+        without: a control that cannot be solved: one of ``needs`` whose means is missing. The mask
+            or the image is not observed, or the action has no amount (which is then 0). Memory is a
+            property of the agent.
+
+    Raises:
+        ValueError: ``without`` is not one of these.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("memory", "mask", "parts", "hybrid")
+    _state = ("_t", "_number", "_valid")
+    _n, _length = 4, 5
+
+    def __init__(self, without: str | None = None, *, seed: int | None = None) -> None:
+        n, needs = self._n, self.needs
+        super().__init__(n_actions=n, obs_size=n, seed=seed)
+        removable = [need for need in needs if need != "memory"]
+        if without is not None and without not in removable:
+            raise ValueError(f"without={without!r} must be None or one of {removable}.")
+        spaces: dict[str, Space] = {"number": self._observation_space}
+        if "parts" in needs:
+            image = IntBox(0, 256, shape=(1, 8, 8), dtype="uint8")
+            spaces = {"category": IntBox(0, n), **({} if without == "parts" else {"image": image})}
+        if "mask" in needs and without != "mask":
+            spaces[FIELD] = IntBox(0, 2, shape=(n,), dtype="int8")
+        self._Observation = namedtuple_class("obs", tuple(spaces))
+        self._composite = list(spaces) != ["number"]
+        if self._composite:
+            self._observation_space = Composite(spaces.values(), self._Observation)  # type: ignore[assignment]
+        self._gives_amount = "hybrid" in needs and without != "hybrid"
+        if self._gives_amount:
+            parts = [self._action_space, FloatBox(-1.0, 1.0, shape=(1,))]
+            self._action_space = Composite(parts, namedtuple_class("act", ("number", "amount")))  # type: ignore[assignment]
+        self._number = 0
+        self._valid = np.ones(n, np.int8)
+
+    @property
+    def horizon(self) -> int:
+        """Length of every episode."""
+        return self._length
+
+    def _begin(self) -> Any:
+        n, rng, image = self._n, self._rng, np.zeros((1, 8, 8), np.uint8)
+        one_hot, category = np.zeros(n, np.float32), 0
+        if self._t == 0 or "memory" not in self.needs:
+            self._number, category, row = (int(rng.integers(high)) for high in (n, n, 7))
+            column = 2 * ((self._number - category) % n)
+            image[0, row : row + 2, column : column + 2] = 255
+            one_hot[self._number] = 1.0
+        if "mask" in self.needs:
+            self._valid = (rng.random(n) < 0.5).astype(np.int8)
+            self._valid[rng.integers(n)] = 1
+        parts = {"number": one_hot, "category": np.int32(category), "image": image}
+        parts[FIELD] = self._valid
+        observation = self._Observation(*(parts[name] for name in self._Observation._fields))
+        return observation if self._composite else one_hot
+
+    def step(self, action: Any) -> EnvStep:
+        """Compare the action with the number, and return the next observation."""
+        choice = action.number if self._gives_amount else action
+        valid = (k % self._n for k in range(self._number, 2 * self._n) if self._valid[k % self._n])
+        reward = float(choice == next(valid))
+        if "hybrid" in self.needs:
+            amount = float(action.amount[0]) if self._gives_amount else 0.0
+            reward *= max(0.0, 1 - (amount - (2 * self._number + 1 - self._n) / self._n) ** 2)
+        self._t += 1
+        done = self._t == self._length
+        return EnvStep(self._begin(), reward, done, EnvInfo(False))
+
+
+class MaskEnv(PuzzleEnv):
+    """Puzzle whose invalid actions only the mask shows; see `PuzzleEnv`."""
+
+    needs = ("mask",)
+
+
+class PartsEnv(PuzzleEnv):
+    """Puzzle whose observations have an image and a category; see `PuzzleEnv`."""
+
+    needs = ("parts",)
+
+
+class HybridEnv(PuzzleEnv):
+    """Puzzle whose actions have a discrete and a continuous part; see `PuzzleEnv`."""
+
+    needs = ("hybrid",)
 
 
 class CountEnv(ToyEnv):

@@ -48,6 +48,10 @@ TOYS = {
     "delay": "rlpyt.envs.toy:DelayEnv",
     "truncation": "rlpyt.envs.toy:TruncationEnv",
     "reach": "rlpyt.envs.toy:ReachEnv",
+    "mask": "rlpyt.envs.toy:MaskEnv",
+    "parts": "rlpyt.envs.toy:PartsEnv",
+    "hybrid": "rlpyt.envs.toy:HybridEnv",
+    "puzzle": "rlpyt.envs.toy:PuzzleEnv",
     "count": "rlpyt.envs.toy:CountEnv",
 }
 # Unusable classes of torch.optim: the base class, one that evaluates the loss itself, and one for

@@ -5,7 +5,20 @@ import itertools
 import numpy as np
 import pytest
 
-from rlpyt.envs.toy import BanditEnv, CountEnv, DelayEnv, MemoryEnv, ReachEnv, TruncationEnv
+from rlpyt.envs.toy import (
+    BanditEnv,
+    CountEnv,
+    DelayEnv,
+    HybridEnv,
+    MaskEnv,
+    MemoryEnv,
+    PartsEnv,
+    PuzzleEnv,
+    ReachEnv,
+    TruncationEnv,
+)
+from rlpyt.testing import check_env
+from rlpyt.utils.buffer import leaves_of
 from tests.faulty import FaultyEnv
 
 
@@ -98,6 +111,69 @@ def test_reach_pays_by_the_distance_in_units_of_the_bounds():
     assert np.array_equal(env.reset(), observations[0])
 
 
+def number_shown(observation):
+    """Return the number that a puzzle's observation shows, and ``None`` if it shows none."""
+    if not hasattr(observation, "image"):
+        one_hot = getattr(observation, "number", observation)
+        return int(one_hot.argmax()) if one_hot.any() else None
+    columns = np.flatnonzero(observation.image.any((0, 1)))
+    return (columns[0] // 2 + int(observation.category)) % 4 if len(columns) else None
+
+
+def solver(env, lacking=None):
+    """Return the best policy for a puzzle, or for one that lacks an ability."""
+    known, Action = [], getattr(env.action_space, "_NamedTupleCls", None)
+
+    def act(observation):
+        shown = number_shown(observation)
+        number = known[-1] if shown is None else shown
+        known.append(0 if lacking == "memory" else number)
+        mask = getattr(observation, "action_mask", np.ones(4))
+        choice = next(k % 4 for k in range(number, 8) if mask[k % 4])
+        return choice if Action is None else Action(choice, np.array([number / 2 - 0.75]))
+
+    return act
+
+
+@pytest.mark.parametrize("EnvCls", [MaskEnv, PartsEnv, HybridEnv, PuzzleEnv])
+def test_puzzles_are_solved_with_all_abilities(EnvCls):
+    env = EnvCls(seed=0)
+    found = returns(env, solver(env), n=50)
+    assert found == [5.0] * 50
+    shown = {number_shown(env.reset()) for _ in range(50)}
+    assert shown == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "EnvCls, lacking, expected",
+    [
+        (MaskEnv, "mask", 3.125),  # a number is valid with probability 1/2 + 1/4 * 1/2
+        (PartsEnv, "parts", 1.25),
+        (HybridEnv, "hybrid", 3.4375),  # squares of 1/4 and 3/4
+        (PuzzleEnv, "memory", 2.2),
+        (PuzzleEnv, "mask", 3.125),
+        (PuzzleEnv, "hybrid", 3.4375),
+    ],
+)
+def test_puzzles_need_each_ability(EnvCls, lacking, expected):
+    env = EnvCls(None if lacking == "memory" else lacking, seed=0)
+    if lacking == "parts":  # all numbers look the same
+        best = max(np.mean(returns(env, lambda o, k=k: k, n=400)) for k in range(4))
+    else:
+        best = np.mean(returns(env, solver(env, lacking), n=400))
+    assert best == pytest.approx(expected, abs=0.25)
+
+
+def test_puzzles_pass_the_conformance_check():
+    assert check_env(PuzzleEnv, skip=["time-limit"]).ok
+
+
+def test_puzzles_show_the_number_only_once_if_memory_is_needed():
+    env = PuzzleEnv(seed=0)
+    observations, _ = episode(env, solver(env))
+    assert [number_shown(o) is None for o in observations] == [False] + [True] * 4
+
+
 def test_count_says_who_and_when():
     env = CountEnv(rank=2, length=3)
     rows = []
@@ -164,6 +240,9 @@ TOYS = [
     lambda: DelayEnv(delay=3),
     lambda: TruncationEnv(horizon=4),
     lambda: ReachEnv(length=4),
+    MaskEnv,
+    PuzzleEnv,
+    lambda: PuzzleEnv(without="parts"),
     lambda: CountEnv(length=5, life=2),
     lambda: FaultyEnv("none"),
 ]
@@ -171,12 +250,17 @@ TOYS = [
 
 def run(env, n):
     seen = []
+    Action = getattr(env.action_space, "_NamedTupleCls", None)
     for t in range(n):
-        step = env.step(t % 2)
-        seen.append((step.observation.tolist(), *step[1:]))
+        step = env.step(t % 2 if Action is None else Action(t % 2, np.array([0.5])))
+        seen.append((as_list(step.observation), *step[1:]))
         if getattr(step.env_info, "traj_done", step.done):
-            seen.append(env.reset().tolist())
+            seen.append(as_list(env.reset()))
     return seen
+
+
+def as_list(observation):
+    return [np.asarray(leaf).tolist() for leaf in leaves_of(observation)]
 
 
 @pytest.mark.parametrize("make", TOYS)
@@ -198,9 +282,7 @@ def test_toys_repeat_after_the_same_seed(make):
     streams = []
     for e in (env, other, env):
         e.seed(8)
-        streams.append(
-            (e.reset().tolist(), run(e, 20), np.asarray(e.action_space.sample()).tolist())
-        )
+        streams.append((as_list(e.reset()), run(e, 20), as_list(e.action_space.sample())))
     assert streams[0] == streams[1] == streams[2]
 
 
@@ -225,6 +307,8 @@ def test_bad_arguments_are_named():
         (lambda: CountEnv(length=0), "length=0"),
         (lambda: ReachEnv(length=0), "length=0"),
         (lambda: CountEnv(end="never"), "end='never'"),
+        (lambda: MaskEnv(without="hybrid"), "without='hybrid'"),
+        (lambda: PuzzleEnv(without="memory"), "without='memory'"),
     ):
         with pytest.raises(ValueError, match=name):
             make()

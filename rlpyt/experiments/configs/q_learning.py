@@ -205,6 +205,7 @@ MINATAR: dict[str, Parts] = {
 }
 
 TUNED: dict[str, dict[str, Parts]] = {
+    **{f"toy/{name}": {"dqn": {"steps": 20_000}} for name in ("mask", "parts")},
     "toy/memory": {
         "r2d1": {
             "steps": 60_000,
