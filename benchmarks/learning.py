@@ -43,6 +43,7 @@ FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of its data
 KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
 # Settings were chosen on seeds 0 to 4; results are reported on these.
 REPORT_SEEDS = (100, 101, 102, 103, 104)
+FEW_SEEDS = REPORT_SEEDS[:3]
 EARLIER_SEEDS = (0, 1, 2)  # earlier results: chosen and reported on the same seeds
 DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
 MEMORY = (
@@ -57,6 +58,16 @@ SMALL_PONG = (
     '"paddings": [0, 1], "fc_sizes": 256}\''
 )
 LAYER_NORM = '--agent.args \'{"q_model_kwargs": {"layer_norm": true}}\''
+# One core: sampling in the process that trains.
+SERIAL = "--sampler.kind serial"
+SIZE = "--agent.memory-size 64"
+CELLS = ("lstm", "gru", "mingru")
+POPGYM = "--steps 500000"
+# The preset of Pendulum-v1.
+HIDDEN_PENDULUM = (
+    '--env-args \'{"id": "Pendulum-v1"}\' --steps 300000 --algo.discount 0.9 --algo.minibatches 8'
+)
+WITHOUT = '--env-args \'{{"without": "{}"}}\''
 DROQ = '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\''
 
 
@@ -117,6 +128,20 @@ def _rates(
     ]
 
 
+def _few(name: str, command: str, target: str, **fields: Any) -> Experiment:
+    command = f"{command} {SERIAL}" if "program" not in fields else command
+    return Experiment(name, command, target, **{"seeds": FEW_SEEDS, **fields})
+
+
+def _memories(name: str, command: str, targets: tuple[str, str], **fields: Any) -> list[Experiment]:
+    """Return experiments with each memory, and without."""
+    return [
+        *(_few(f"ppo-{name}-{cell}", f"{command} --agent.memory {cell}", targets[0], **fields)
+          for cell in CELLS),
+        _few(f"ppo-{name}-ff", command, targets[1], **fields),
+    ]  # fmt: skip
+
+
 def _earlier(name: str, command: str, target: str, **fields: Any) -> Experiment:
     fields = {"seeds": EARLIER_SEEDS, "cheap": False} | fields
     return Experiment(name, command, target, **fields)
@@ -170,6 +195,50 @@ TABLES: dict[str, list[Experiment]] = {
             for env in ("HalfCheetah", "Hopper")
             for experiment in _rates("td3", env, "benchmarks.sb3_control", ["1e-3"])
         ),
+    ],
+    "toys": [
+        _few("ppo-toy-mask", "train ppo toy/mask", ">= 4.75"),
+        _few("ppo-toy-mask-without", f"train ppo toy/mask {WITHOUT.format('mask')}",
+             "cannot: at most 3.1"),
+        _few("dqn-toy-mask", "train dqn toy/mask", ">= 4.75"),
+        _few("ppo-toy-parts", "train ppo toy/parts", ">= 4.75"),
+        _few("ppo-toy-parts-without", f"train ppo toy/parts {WITHOUT.format('parts')}",
+             "cannot: at most 1.25"),
+        _few("dqn-toy-parts", "train dqn toy/parts", ">= 4.75"),
+        _few("ppo-toy-hybrid", "train ppo toy/hybrid", ">= 4.75"),
+        _few("ppo-toy-hybrid-without", f"train ppo toy/hybrid {WITHOUT.format('hybrid')}",
+             "cannot: at most 3.4"),
+        *(_few(f"ppo-toy-puzzle-{cell}",
+               f"train ppo toy/puzzle --agent.memory {cell} {SIZE}", ">= 4.75")
+          for cell in CELLS),
+        _few("ppo-toy-puzzle-ff", "train ppo toy/puzzle", "cannot"),
+        *(_few(f"ppo-toy-puzzle-without-{need}",
+               f"train ppo toy/puzzle --agent.memory gru {SIZE} {WITHOUT.format(need)}", "cannot")
+          for need in ("mask", "parts", "hybrid")),
+    ],
+    "masked-game": [
+        _few(f"{algo}-reversi{name}",
+             f"train {algo} examples.reversi:Reversi --steps 100000{flags}", target)
+        for algo in ("ppo", "dqn")
+        for name, flags, target in (
+            ("", "", "more than without"),
+            ("-without", ' --env-args \'{"masked": false}\'', "the control"),
+        )
+    ],
+    "memory": [
+        *(
+            experiment
+            for task in ("RepeatPrevious", "CountRecall", "Autoencode")
+            for experiment in _memories(
+                f"popgym-{task}", f"train ppo popgym:popgym-{task}Easy-v0 {POPGYM}",
+                ("more than without", "the control"), cheap=False)
+        ),
+        *_memories("hidden-Pendulum", f"train ppo benchmarks.tasks:positions {HIDDEN_PENDULUM}",
+                   ("more than without", "the control"), cheap=False),
+        _few("ppo-shown-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250", cheap=False),
+        *(_few(f"ppo-bsuite-{task}", f"{task} --memory mingru", ">= 0.9", cheap=False,
+               program="benchmarks.bsuite_memory")
+          for task in ("memory_len", "memory_size")),
     ],
     "asynchronous": [
         Experiment(f"async-{name}", f"train {command} --sampler.asynchronous", target)
@@ -273,6 +342,8 @@ def run(experiment: Experiment, seed: int) -> None:
     directory, kept = experiment.directory(seed), experiment.kept(seed)
     if (kept / "evaluation.json").exists():
         return
+    if directory.exists():  # of a run that was interrupted
+        shutil.rmtree(directory)
     words = [*shlex.split(experiment.command), "--seed", str(seed)]
     print(f"$ {experiment.command_line} --seed {seed}", flush=True)
     extra = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
@@ -313,7 +384,8 @@ def table(name: str) -> str:
         last = [read_progress(e.kept(seed))["ReturnAverage"][-1] for seed in e.seeds]
         lines.append(
             f"| {e.name} | `{e.command_line}` | {e.target} | {', '.join(map(str, e.seeds))} "
-            f"| {_returns(e.evaluations)} | {np.mean(e.evaluations):.1f} | {_returns(last)} |"
+            f"| {_returns(e.evaluations)} | {_returns([np.mean(e.evaluations)])} "
+            f"| {_returns(last)} |"
         )
     return "\n".join([*lines, "", _provenance(shown)])
 
@@ -426,7 +498,7 @@ def _provenance(experiments: Iterable[Experiment]) -> str:
 
 
 def _returns(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:.1f}" for value in values)
+    return ", ".join(f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" for value in values)
 
 
 def _read(path: Path) -> Any:

@@ -1,11 +1,14 @@
 """Every example runs with few steps, also as a user starts it (slow), and is listed in README."""
 
 import csv
+import importlib
+import itertools
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.test_commands import rlpyt_command
@@ -31,6 +34,7 @@ ARGUMENTS = {
     "ray_cluster.py": "--steps 4096",
     "recurrent_memory.py": "--steps 1280",
     "resume.py": "--steps 4096",
+    "reversi.py": "--steps 2048",
     "vector_environments.py": "--steps 4096 --normalize --n-workers 2",
 }
 OUTPUT = {  # text that the example prints besides its table
@@ -42,6 +46,7 @@ OUTPUT = {  # text that the example prints besides its table
     "export_policy.py": ": True\n",
     "logging_wandb_tensorboard.py": "",
     "ppo_cartpole.py": "over 20 episodes",
+    "reversi.py": "over 200 episodes",
     "resume.py": "equal bit for bit: True",
 }
 SLOW = {"atari.py", "ray_cluster.py"}  # a recurrent network on images; a cluster
@@ -100,6 +105,45 @@ def test_classes_of_examples_train_on_the_command_line(names, tmp_path, monkeypa
     flags = "--steps 256 --sampler.kind serial --sampler.batch-T 16 --no-video --eval-episodes 1"
     run_dir = str(tmp_path / "run")
     assert rlpyt_command("train", *names.split(), *flags.split(), "--run-dir", run_dir) == 0
+
+
+def test_reversi_gives_and_turns_what_the_rules_say(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    reversi = importlib.import_module("reversi")
+    env, rng = reversi.Reversi(), np.random.default_rng(0)
+    for seed in range(5):
+        (_, info), over = env.reset(seed=seed), False
+        while not over:
+            moves = reversi_moves(reversi.BITS, env.own, env.other)
+            assert np.flatnonzero(info["action_mask"]).tolist() == sorted(moves)
+            for move, turned in moves.items():
+                assert reversi.flipped(env.own, env.other, reversi.BITS[move]) == turned
+            own = env.own.bit_count()
+            _, reward, over, _, info = env.step(int(rng.choice(sorted(moves))))
+            assert env.own != own
+        assert reward == np.sign(env.own.bit_count() - env.other.bit_count())
+        assert not reversi_moves(reversi.BITS, env.own, env.other)
+    _, reward, over, _, _ = env.step(0)
+    assert over and reward == -1
+
+
+def reversi_moves(bits, own, other):
+    """Return the discs that each legal move turns, from a board of six rows."""
+    board = {(i // 6, i % 6): 1 if own & b else 2 if other & b else 0 for i, b in enumerate(bits)}
+    moves = {}
+    for i, ((row, column), disc) in enumerate(board.items()):
+        if disc:
+            continue
+        turned = 0
+        for y, x in itertools.product((-1, 0, 1), repeat=2):
+            n = 1
+            while board.get((row + n * y, column + n * x)) == 2:
+                n += 1
+            if board.get((row + n * y, column + n * x)) == 1:
+                turned += sum(bits[(row + k * y) * 6 + column + k * x] for k in range(1, n))
+        if turned:
+            moves[i] = turned
+    return moves
 
 
 @pytest.mark.slow
