@@ -167,7 +167,7 @@ def action_parts(action_space: Space) -> list[tuple[int, ...] | int]:
 
 # Arguments of models that are derived from the spaces, selected by ``agent.space_arguments``.
 SPACE_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
-    "image_shape": lambda spaces: spaces.observation.shape,  # (C, H, W)
+    "image_shape": lambda spaces: marked_shape(spaces.observation),
     "observation_shape": lambda spaces: marked_shape(spaces.observation),
     "output_size": lambda spaces: discrete_size(spaces.action),
     "action_size": lambda spaces: box_size(spaces.action),

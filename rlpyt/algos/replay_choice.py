@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.models.observation import IMAGE_DIM, channels_are_last
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.non_sequence.frame import (
@@ -34,7 +35,6 @@ from rlpyt.replays.sequence.uniform import (
 )
 from rlpyt.utils.buffer import Tensors, leaves_of
 
-IMAGE_DIMS = 3
 COLORS = 3  # channels of an RGB image
 
 # (prioritized, in shared memory) -> (for stacks of frames, for other observations)
@@ -90,13 +90,16 @@ def check_replay_class(algo: str, custom: Any, default: Any, observation: Tensor
 def is_frame_stack(observation: Tensors) -> bool:
     """Return True if an observation looks like a stack of C frames, uint8 [C, H, W].
 
-    A single channel is not a stack. Three channels, or a multiple of three, are assumed to be RGB
+    Images [H, W, C] are not, see `rlpyt.models.observation.channels_are_last`. A single channel is
+    not a stack. Three channels, or a multiple of three, are assumed to be RGB
     images, of which a step adds more than the last channel. For stacks of 3, 6, ... gray frames
     choose a ``ReplayBufferCls`` for frames; otherwise they are stored whole, which is correct but
     takes C times the memory.
     """
     array = np.asarray(observation) if not isinstance(observation, tuple) else None
-    if array is None or array.ndim != IMAGE_DIMS or array.dtype != np.uint8:
+    if array is None or array.ndim != IMAGE_DIM or array.dtype != np.uint8:
+        return False
+    if channels_are_last(array.shape):
         return False
     C = array.shape[0]
     return bool(C > 1 and C % COLORS)

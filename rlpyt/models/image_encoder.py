@@ -42,10 +42,9 @@ class ImageEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.shape = shape
-        C, H, W = (shape[2], shape[0], shape[1]) if shape.channels_last else shape
-        default = NATURE if min(H, W) >= MIN_NATURE_SIZE else SMALL
+        default = NATURE if min(shape.chw[1:]) >= MIN_NATURE_SIZE else SMALL
         self.conv = Conv2dHeadModel(
-            (C, H, W),
+            shape.chw,
             channels or default["channels"],
             kernel_sizes or default["kernel_sizes"],
             strides or default["strides"],

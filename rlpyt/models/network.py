@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.image_encoder import ImageEncoder
+from rlpyt.models.image_encoder import SMALL, ImageEncoder
 from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
+    ImageShape,
     Shape,
     flatten_observation,
     images_of,
@@ -22,6 +23,7 @@ from rlpyt.models.observation import (
 )
 from rlpyt.models.recurrent import Memory, MlpMemory, add_memory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
+from rlpyt.models.utils import conv2d_output_shape
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
@@ -299,11 +301,12 @@ class ImageModel(Network):
     """Base of models that encode images by convolutions and, optionally, hidden layers.
 
     Args:
-        image_shape: (C, H, W).
+        image_shape: (C, H, W), or (H, W, C) as an `ImageShape` that says so.
         hidden_sizes: hidden layer(s) after the convolutions; ``None``: none.
         use_maxpool: downsample by max-pooling instead of strides.
         channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: the class
-            attribute ``convolutions``.
+            attribute ``convolutions``, or, if the image is too small for them and none is given,
+            those of `ImageEncoder`.
     """
 
     convolutions: ClassVar[dict[str, Sequence[int]]]
@@ -320,7 +323,13 @@ class ImageModel(Network):
         paddings: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        default = self.convolutions
+        self._channels_last = isinstance(image_shape, ImageShape) and image_shape.channels_last
+        if isinstance(image_shape, ImageShape):
+            image_shape = image_shape.chw
+        default: Mapping[str, Sequence[int]] = self.convolutions
+        given = (channels, kernel_sizes, strides, paddings)
+        if not any(given) and not use_maxpool and _too_small(image_shape, default):
+            default = SMALL
         self.conv = Conv2dHeadModel(
             image_shape=image_shape,
             channels=channels or default["channels"],
@@ -341,9 +350,21 @@ class ImageModel(Network):
         return None if self._memory is None else getattr(self, self._memory)
 
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
-        """Return features [T * B, F] of images [*lead, C, H, W], usually uint8."""
+        """Return features [T * B, F] of images [*lead, *image_shape], usually uint8."""
         lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
-        return self.conv(to_unit_floats(observation.reshape(T * B, *shape))), (lead_dim, T, B)
+        x = to_unit_floats(observation.reshape(T * B, *shape))
+        return self.conv(x.movedim(-1, 1) if self._channels_last else x), (lead_dim, T, B)
+
+
+def _too_small(image_shape: Sequence[int], convolutions: Mapping[str, Sequence[int]]) -> bool:
+    """Return True if an image (C, H, W) has no pixel left after these convolutions."""
+    if len(image_shape) != IMAGE_DIM:
+        return False  # Conv2dHeadModel refuses it
+    _, h, w = image_shape
+    names = ("kernel_sizes", "strides", "paddings")
+    for layer in zip(*(convolutions[name] for name in names), strict=True):
+        h, w = conv2d_output_shape(h, w, *layer)
+    return min(h, w) < 1
 
 
 def to_unit_floats(image: Tensor) -> Tensor:

@@ -42,6 +42,11 @@ class ImageShape(tuple[int, ...]):
         new.channels_last, new.scale = channels_last, scale
         return new
 
+    @property
+    def chw(self) -> tuple[int, int, int]:
+        """Return (C, H, W)."""
+        return (self[2], self[0], self[1]) if self.channels_last else (self[0], self[1], self[2])
+
 
 class CategoryShape(tuple[int, ...]):
     """Shape of category numbers, () or (k,).
@@ -73,7 +78,7 @@ MARKED = (ImageShape, CategoryShape, MaskShape)  # all others are vectors
 def marked_shape(space: Space) -> Any:
     """Return the shape of an observation space, with images, category numbers and mask marked.
 
-    An image is a Box of three dimensions; its channels are last if H > C in (H, W, C). Category
+    An image is a Box of three dimensions; its channels are last if that is the shortest. Category
     numbers are Discrete and MultiDiscrete spaces, and an ``IntBox`` of shape (). The mask is the
     part ``action_mask``.
     """
@@ -93,8 +98,13 @@ def _marked_shape(space: Space) -> Any:
         low = 0 if unwrapped is not space else getattr(space, "low", 0)
         return CategoryShape(shape, sizes, low)
     if len(shape) == IMAGE_DIM:
-        return ImageShape(shape, shape[2] < shape[0], _pixel_scale(space))
+        return ImageShape(shape, channels_are_last(shape), _pixel_scale(space))
     return space.shape
+
+
+def channels_are_last(shape: Shape) -> bool:
+    """Return True if the last of an image's three dimensions is the shortest, as in (H, W, C)."""
+    return bool(shape[2] < min(shape[:2]))
 
 
 def _category_sizes(space: Space, unwrapped: Any) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
 """Choice of a ready agent by an environment's spaces, and spaces that are refused."""
 
 import pytest
+import torch
 from gymnasium import spaces
 
-from rlpyt.agents.dqn.vector import dqn_agent_for
+from rlpyt.agents.dqn.vector import AGENTS, dqn_agent_for
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.spaces.composite import Composite
@@ -57,3 +58,35 @@ def test_images_have_ready_agents_for_every_action(action, name):
     agent = agent_for(chosen := spaces_of(spaces.Box(0, 255, (3, 40, 40), "uint8"), action))
     agent.initialize(chosen)
     assert type(agent).__name__ == name
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (8, 8, 3), (84, 84, 1), (12, 10, 10), (1, 1, 1)])
+@pytest.mark.parametrize("kind", ["ff", "lstm", *AGENTS])
+def test_images_of_any_size_have_channels_first_or_last(kind, shape):
+    chosen = spaces_of(spaces.Box(0, 255, shape, "uint8"), spaces.Discrete(2))
+    agent = (
+        agent_for(chosen, kind == "lstm") if kind in ("ff", "lstm") else dqn_agent_for(kind, chosen)
+    )
+    agent.initialize(chosen)
+    agent.sample_mode(1)
+    observation = torch.randint(255, (5, *shape), dtype=torch.uint8)
+    action, _ = agent.step(observation, torch.zeros(5, dtype=torch.long), torch.zeros(5))
+    assert action.shape == (5,)
+    first = next(m for m in agent.model.modules() if isinstance(m, torch.nn.Conv2d))
+    assert first.in_channels == (shape[2] if shape[2] < min(shape[:2]) else shape[0])
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_the_order_of_channels_changes_nothing(recurrent):
+    image, outputs = torch.randint(255, (5, 9, 7, 3), dtype=torch.uint8), []
+    for order in ((0, 1, 2, 3), (0, 3, 1, 2)):
+        x = image.permute(order)
+        chosen = spaces_of(spaces.Box(0, 255, x.shape[1:], "uint8"), spaces.Discrete(2))
+        agent = agent_for(chosen, recurrent)
+        torch.manual_seed(0)
+        agent.initialize(chosen)
+        agent.sample_mode(0)
+        torch.manual_seed(1)
+        _, info = agent.step(x, torch.zeros(5, dtype=torch.long), torch.zeros(5))
+        outputs.append(info.value)
+    torch.testing.assert_close(*outputs)

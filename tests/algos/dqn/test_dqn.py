@@ -298,7 +298,7 @@ def test_replay_fits_the_observations():
     "shape, dtype, stack",
     [((4, 84, 84), "uint8", True), ((2, 5, 5), "uint8", True), ((3, 96, 96), "uint8", False),
      ((12, 84, 84), "uint8", False), ((1, 84, 84), "uint8", False), ((4, 84), "uint8", False),
-     ((4, 10, 10), "bool", False)],
+     ((4, 10, 10), "bool", False), ((8, 8, 1), "uint8", False), ((84, 80, 4), "uint8", False)],
 )  # fmt: skip
 def test_one_picture_is_no_stack_of_frames(shape, dtype, stack):
     assert is_frame_stack(np.zeros(shape, dtype)) is stack
