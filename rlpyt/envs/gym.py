@@ -156,7 +156,7 @@ class GymEnvWrapper(EnvLayer):
         if self._masks is not None:
             return self._masked(observation, info)
         if FIELD in info and not has_mask(self._observation_space):
-            warn_of_unread_mask(self.env)
+            warn_of_unread_mask(self.env, self._action_space)
         return observation
 
     def _masked(self, observation: Any, info: Any, terminated: bool = False) -> Any:

@@ -283,8 +283,17 @@ def add_vector_masks(envs: Any) -> Any:
     return VectorActionMask(envs) if sizes and FIELD in envs.reset()[1] else envs
 
 
-def warn_of_unread_mask(env: Any) -> None:
-    """Warn that ``info["action_mask"]`` is not used."""
+def warn_of_unread_mask(env: Any, action_space: Space) -> None:
+    """Warn that ``info["action_mask"]`` is not used.
+
+    Raises:
+        ValueError: actions have no discrete component, so there can be no mask.
+    """
+    if not mask_sizes(action_space):
+        raise ValueError(
+            f"{env} must have discrete actions to return info['action_mask'], got "
+            f"{unwrapped(action_space)}. Remove the mask from info: continuous actions have none."
+        )
     warnings.warn(
         f"{env} returns info['action_mask'], which is not used, since the code of its class does "
         "not mention it. Wrap it in rlpyt.envs.masks.ActionMaskObservation, or define the method "
