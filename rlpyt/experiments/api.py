@@ -96,6 +96,7 @@ def make(env: str, **kwargs: Any) -> Any:
 def options_of(
     algo: str | type,
     env: str | Any,
+    /,
     agent: str | type | Mapping[str, Any] | None = None,
     preset: str | None = None,
     **settings: Any,

@@ -152,6 +152,11 @@ def test_wrong_settings_are_named(kwargs, error, message):
         options_of("ppo", "CartPole-v1", **kwargs)
 
 
+def test_settings_may_be_given_by_part():
+    given = options_of("ppo", "CartPole-v1", algo=dict(epochs=2), agent=dict(hidden_sizes=[8]))
+    assert given == options_of("ppo", "CartPole-v1", epochs=2, hidden_sizes=[8])
+
+
 def test_flags_of_other_libraries_are_translated(capsys):
     flags = ["--lr", "1e-3", "--total-timesteps=1000", "--batch-size", "64"]
     assert rlpyt_command("train", "ppo", "CartPole-v1", *flags) == 2
