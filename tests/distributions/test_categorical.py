@@ -164,16 +164,19 @@ def test_each_part_of_multi_categorical_is_a_categorical():
     multi = MultiCategorical(DIMS)
     multi.set_noise(noise)
     action = multi.sample(info)
-    log_likelihood, entropy = torch.zeros(500), torch.zeros(500)
-    for i, (n, prob) in enumerate(zip(DIMS, info.prob.split(DIMS, dim=-1))):
+    other = DistInfo(joined(500, seed=4))
+    log_likelihood, entropy, kl = torch.zeros(500), torch.zeros(500), torch.zeros(500)
+    split = (x.prob.split(DIMS, dim=-1) for x in (info, other))
+    for i, (n, prob, new) in enumerate(zip(DIMS, *split)):
         single, part = Categorical(n), DistInfo(prob)
         single.set_noise(noise[:, i])
         assert torch.equal(single.sample(part), action[:, i])
         log_likelihood += single.log_likelihood(action[:, i], part)
         entropy += single.entropy(part)
+        kl += single.kl(part, DistInfo(new))
     torch.testing.assert_close(multi.log_likelihood(action, info), log_likelihood)
     torch.testing.assert_close(multi.entropy(info), entropy)
-    other = DistInfo(joined(500, seed=4))
+    torch.testing.assert_close(multi.kl(info, other), kl)
     ratio = torch.exp(multi.log_likelihood(action, other) - log_likelihood)
     torch.testing.assert_close(multi.likelihood_ratio(action, info, other), ratio)
 

@@ -11,6 +11,7 @@ from rlpyt.distributions.categorical import DistInfo as Prob
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.distributions.joint import Joint
 from rlpyt.distributions.multi_categorical import MultiCategorical
+from rlpyt.models.masking import mask_probabilities
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.collections import namedarraytuple, namedtuple_class
 
@@ -80,10 +81,19 @@ def test_sums_and_products_by_hand(lead):
         assert ratio == pytest.approx(float(density(new) / density(old)), rel=1e-3)
 
 
-def test_entropy_and_kl_by_monte_carlo():
+def masked(info):
+    """The info without the first kind and the second choice of the first bit."""
+    mask = torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1, 1])
+    kind = mask_probabilities(info.kind.prob, mask[0], [3])
+    bits = mask_probabilities(info.rest_bits.prob, mask[1], [2, 2])
+    return info._replace(kind=Prob(kind), rest_bits=Prob(bits))
+
+
+@pytest.mark.parametrize("change", [lambda info: info, masked], ids=["all", "masked"])
+def test_entropy_and_kl_by_monte_carlo(change):
     torch.manual_seed(0)
     distribution, n = joint(), 400_000
-    old, new = (random_info(distribution, (), seed) for seed in (0, 1))
+    old, new = (change(random_info(distribution, (), seed)) for seed in (0, 1))
     many = lambda info: buffer_func(info, lambda x: x.expand(n, *x.shape))
     action = distribution.sample(many(old))
     log = distribution.log_likelihood(action, many(old))

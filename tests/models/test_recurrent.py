@@ -27,7 +27,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of
 
 T, B, A, O, H = 5, 3, 4, 6, 8
 IMAGE = (2, 20, 18)
@@ -94,6 +94,26 @@ def test_acting_step_by_step_is_training_on_the_sequence(name, kind):
     torch.testing.assert_close(leaves, at_once, rtol=1e-4, atol=1e-5)
     assert leaves[0].shape == (n_layers, B, H)
     assert all(leaf.shape[1] == B for leaf in leaves)
+
+
+@pytest.mark.parametrize("kind", ["mingru", "gtrxl"])
+def test_episodes_may_start_at_any_steps_of_a_sequence(kind):
+    """All 2^T patterns of starts at once, from a state, are the steps one by one."""
+    T = 8
+    torch.manual_seed(0)
+    module = nn.Module()
+    memory = dict(kind=kind, num_layers=2, **(dict(window=3) if kind == "gtrxl" else {}))
+    layer = getattr(module, recurrent.add_memory(module, memory, O, H))
+    starts = ((torch.arange(2**T) >> torch.arange(T)[:, None]) & 1).bool()  # [T, 2^T]
+    inputs = torch.randn(T, 2**T, O)
+    _, state = recurrent.run_layer(layer, torch.randn(4, 2**T, O), None)
+    output, last = recurrent.run_layer(layer, inputs, recurrent.StateAndStarts(state, starts))
+    for t in range(T):
+        state = buffer_func(state, lambda x, t=t: x * ~starts[t, :, None])
+        step, state = recurrent.run_layer(layer, inputs[t : t + 1], state)
+        torch.testing.assert_close(output[t], step[0], rtol=0, atol=1e-5)
+    for x, y in zip(leaves_of(last), leaves_of(state), strict=True):
+        torch.testing.assert_close(x, y, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
