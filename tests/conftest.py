@@ -44,6 +44,7 @@ LONGEST = [
     "test_sync_faults",
     "test_faults",
     "test_matrix",
+    "test_combinations",
     "test_ends",
     "test_async_vtrace",
     "test_async_rl",

@@ -49,7 +49,7 @@ TESTS = [
     *("tests/runners/test_qpg_runs.py", "tests/runners/test_async_rl.py"),
     *("tests/runners/test_async_vtrace.py", "tests/samplers/test_resume.py"),
     *("tests/runners/test_sync_equality.py", "tests/runners/test_sync_runs.py"),
-    "tests/utils/test_checkpoint.py",
+    *("tests/utils/test_checkpoint.py", "tests/experiments/test_combinations.py"),
 ]
 # Which kernels are in use: OpenBLAS names its core, torch its instructions.
 PROBE = """
