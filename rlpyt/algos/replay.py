@@ -44,6 +44,7 @@ from rlpyt.utils.tensor import valid_mean
 SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 
 SMALL_REPLAY = 200e6  # bytes; by default, checkpoints contain replays up to this size
+FEW = 512  # numbers
 PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
 SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 
@@ -401,7 +402,7 @@ class ReplayAlgo(SequenceSettings):
         if recorded is None:
             self._warn_missing_finals()
             return to_buffer
-        where = (timeout.bool() & samples.env.done.bool()).numpy().nonzero()
+        where = np.logical_and(timeout.numpy(), samples.env.done.numpy()).nonzero()
         if not len(where[0]):
             return to_buffer
         final = FinalObservations(*where, recorded[where])
@@ -799,4 +800,7 @@ def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:
     if values.dim() == 0:
         return [values.item()]
     flat = values.flatten()
-    return flat[:: max(1, len(flat) // most)].tolist()  # type: ignore[no-any-return]
+    stride = max(1, len(flat) // most)
+    if len(flat) <= FEW and flat.device.type == "cpu":  # a slice of the list takes less time
+        return flat.tolist()[::stride]  # type: ignore[no-any-return]
+    return flat[::stride].tolist()  # type: ignore[no-any-return]

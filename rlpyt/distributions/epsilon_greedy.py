@@ -41,12 +41,13 @@ class EpsilonGreedy(DiscreteMixin):
         """Set epsilon: a number, or a vector [B] with an entry for each environment."""
         if type(epsilon) is type(self._epsilon) is float and epsilon == self._epsilon:
             return
-        tensor = torch.as_tensor(epsilon, dtype=torch.float32)
-        array = tensor.numpy()
-        if array.ndim > 1 or not ((array >= 0) & (array <= 1)).all():
-            raise ValueError(f"epsilon must be a number or a vector in [0, 1], got {epsilon}.")
+        if type(epsilon) is float and 0 <= epsilon <= 1:  # set in every iteration while it decays
+            array = np.array(epsilon, np.float32)
+        else:
+            array = torch.as_tensor(epsilon, dtype=torch.float32).numpy()
+            if array.ndim > 1 or not ((array >= 0) & (array <= 1)).all():
+                raise ValueError(f"epsilon must be a number or a vector in [0, 1], got {epsilon}.")
         self._epsilon = epsilon
-        self._epsilon_tensor = tensor
         self._epsilon_numpy = array
 
     def sample(self, q: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -77,7 +78,9 @@ class EpsilonGreedy(DiscreteMixin):
         """
         xp = namespace(q)
         if epsilon is None:
-            epsilon = self._epsilon_numpy if xp is np else self._epsilon_tensor.to(q.device)
+            epsilon = self._epsilon_numpy
+            if xp is not np:
+                epsilon = torch.from_numpy(epsilon).to(q.device)
         explore = noise[..., 0] < epsilon
         if mask is None:
             return xp.where(explore, as_int(noise[..., 1] * self._dim), q.argmax(-1))
@@ -95,9 +98,9 @@ class EpsilonGreedy(DiscreteMixin):
     def _check(self, q: Tensor) -> None:
         if q.shape[-1] != self.dim:
             raise ValueError(f"q must have dim={self.dim} actions, got {q.shape[-1]}.")
-        if self._epsilon_tensor.dim() == 1 and q.shape[:-1][-1:] != self._epsilon_tensor.shape:
+        if self._epsilon_numpy.ndim == 1 and q.shape[:-1][-1:] != self._epsilon_numpy.shape:
             raise ValueError(
-                f"epsilon has {len(self._epsilon_tensor)} entries, one for each environment, so q "
+                f"epsilon has {len(self._epsilon_numpy)} entries, one for each environment, so q "
                 "must have that many rows in its last leading dimension, B; got q of shape "
                 f"{tuple(q.shape)}."
             )

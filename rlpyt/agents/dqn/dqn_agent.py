@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlpyt.agents.base import AgentInputs, FastPolicy, Sample
+from rlpyt.agents.base import FastPolicy, Sample
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.spaces import discrete_size
 from rlpyt.distributions.base import NoiseSpec
@@ -16,7 +16,7 @@ from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.utils.buffer import Arrays, Tensors
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["q"])  # [*lead, A] float32
 AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["q", "prev_rnn_state"])
@@ -118,7 +118,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     def _evaluate(
         self,
         model: torch.nn.Module,
-        inputs: NamedArrayTuple,
+        inputs: tuple[Tensors, ...],
         init_rnn_state: Tensors | None,
         *args: Any,
     ) -> Any:
@@ -145,7 +145,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
             The model's output, Q [.., A], on the agent's device; from recurrent agents also the
             state after the last row.
         """
-        inputs = AgentInputs(observation, prev_action, prev_reward)
+        inputs = (observation, prev_action, prev_reward)
         return self._evaluate(self.model, inputs, init_rnn_state)
 
     @torch.no_grad()
@@ -157,7 +157,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Evaluate the target network, with arguments and results of ``__call__``."""
-        inputs = AgentInputs(observation, prev_action, prev_reward)
+        inputs = (observation, prev_action, prev_reward)
         return self._evaluate(self.target_model, inputs, init_rnn_state)
 
     def update_target(self, tau: float = 1) -> None:

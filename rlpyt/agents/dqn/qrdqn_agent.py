@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.models.dqn.implicit_quantile import midpoints
 from rlpyt.utils.buffer import Tensors
@@ -81,7 +80,7 @@ class IqnAgent(DqnAgent):
             [.., A, N], on the agent's device; from recurrent agents also the state after the last
             row.
         """
-        inputs = AgentInputs(observation, prev_action, prev_reward)
+        inputs = (observation, prev_action, prev_reward)
         return self._evaluate(self.model, inputs, init_rnn_state, tau)
 
     @torch.no_grad()
@@ -94,5 +93,5 @@ class IqnAgent(DqnAgent):
         init_rnn_state: Tensors | None = None,
     ) -> Any:
         """Evaluate the target network, with arguments and results of ``__call__``."""
-        inputs = AgentInputs(observation, prev_action, prev_reward)
+        inputs = (observation, prev_action, prev_reward)
         return self._evaluate(self.target_model, inputs, init_rnn_state, tau)
