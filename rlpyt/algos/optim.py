@@ -173,7 +173,10 @@ class GradientStep:
         if len(self._with_gradient) < len(self.networks):
             self._warn_without_gradient(norms)
         # Check both: with clipped errors an infinite loss can have a finite gradient.
-        numbers = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
+        if loss.device.type == "cpu":
+            numbers = [x for n in found for x in n.tolist()] + [loss.item()]
+        else:  # one transfer
+            numbers = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(numbers)):
             raise NonFiniteError(f"{self._diagnose(loss, parts)}. {FINITE_REMEDY}")
         if self.clip_grad_norm is not None and max(numbers[:-1]) > self.clip_grad_norm:
