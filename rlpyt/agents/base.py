@@ -341,6 +341,10 @@ class BaseAgent(Recorded):
     def _sampler(self, observation: Tensors) -> Sample:
         """Return the function that draws actions; the most likely in deterministic evaluation."""
         draw: Any = self.distribution.mode if self._takes_mode() else self.distribution.sample
+        return self._among_valid(draw, observation)
+
+    def _among_valid(self, draw: Any, observation: Tensors) -> Sample:
+        """Return a method of the distribution, with the mask of actions if it takes that."""
         if self.mask_sizes is None or not self.masks_choices:
             return draw  # type: ignore[no-any-return]
         return partial(draw, mask=action_mask_of(observation))
@@ -380,7 +384,7 @@ class BaseAgent(Recorded):
 
         def mode(dist_info: Tensors) -> Any:
             chosen_from.append(dist_info)
-            return self.distribution.mode(dist_info)
+            return self._among_valid(self.distribution.mode, inputs[0])(dist_info)
 
         action, _ = self.choose(outputs, mode)
         return action, rnn_state, chosen_from[0] if chosen_from else None
