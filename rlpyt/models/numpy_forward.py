@@ -107,10 +107,11 @@ class NumpyForward:
         self.live = live
         self._program = program
         self._observation_shape = observation_shape
-        self._part, vector = None, observation_shape
+        self._part: Any = None
+        vector: Any = observation_shape
         if mask_size(observation_shape) is not None and len(observation_shape) == 2:
             # One part beside the mask is read as it is, without a loop over parts.
-            (name,) = set(observation_shape._fields) - {FIELD}
+            (name,) = set(vector._fields) - {FIELD}
             self._part, vector = operator.attrgetter(name), getattr(observation_shape, name)
         self._is_vector = not is_composite(vector) and type(vector) not in MARKED
         self._normalize = normalize

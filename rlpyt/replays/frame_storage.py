@@ -314,7 +314,8 @@ def stack_part(observation: Any) -> str | None:
     """Return the name of the part beside a mask of actions, if these are all; else ``None``."""
     if action_mask_of(observation) is None or len(observation._fields) != 2:
         return None
-    return next(name for name in observation._fields if name != FIELD)
+    names: tuple[str, ...] = observation._fields
+    return names[0] if names[1] == FIELD else names[1]
 
 
 def _frames_shape(observation: Arrays) -> tuple[int, ...]:

@@ -129,7 +129,11 @@ class ListEnvBatch(EnvBatch):
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         super().__init__(envs, context)
         self.B = len(envs)
-        self._step: Any = None  # the record that the following attributes belong to
+        # Set by ``_bind`` for a record.
+        self._step: Any = None
+        self._bound: Any = None
+        self._has_parts = False  # observations have parts, all of them arrays
+        self._part_class: type | None = None  # class of such observations, once one was checked
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
@@ -204,8 +208,7 @@ class ListEnvBatch(EnvBatch):
         """Prepare to write rows of this record without indexing its leaves at every step."""
         observation = step.observation
         parts = tuple(observation) if isinstance(observation, tuple) else ()
-        # Observations of this class have the record's parts, all of them arrays.
-        self._part_class: type | None = None
+        self._part_class = None
         self._has_parts = bool(parts) and all(isinstance(part, np.ndarray) for part in parts)
         rows: list[Any] = []
         if self._has_parts:

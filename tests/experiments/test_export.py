@@ -165,7 +165,10 @@ def test_every_preset_is_exported(case, tmp_path, monkeypatch):
     [
         "policy",
         "dqn",
-        *(pytest.param(k, marks=pytest.mark.slow) for k in ("recurrent", "catdqn", "qrdqn", "r2d1")),
+        *(
+            pytest.param(k, marks=pytest.mark.slow)
+            for k in ("recurrent", "catdqn", "qrdqn", "r2d1")
+        ),
     ],
 )
 def test_a_masked_policy_takes_valid_actions(kind, formats, tmp_path, monkeypatch):
