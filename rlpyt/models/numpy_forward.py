@@ -452,7 +452,7 @@ def _copy(free: Any, x: Any) -> Bound:
 
 
 def _item(free: Any, x: Any, index: Any) -> Bound:
-    return x[index], None
+    return None if x is None else x[index], None  # there may be no mask
 
 
 def _split_view(free: Any, x: Any, sizes: Any, dim: int = 0) -> Bound:
@@ -508,10 +508,8 @@ def _mean(free: Any, x: Array, dim: int, keepdim: bool = False) -> Bound:
 def _softmax(free: Any, x: Array, dim: int, dtype: Any = torch.float32) -> Bound:
     if dim not in (-1, x.ndim - 1) or dtype is not torch.float32:
         raise _Untranslatable
-    out = x if free[0] else np.empty_like(x)
-    rows = out if out.ndim == 2 else out.reshape(-1, out.shape[-1])
-    if not np.shares_memory(rows, out):
-        raise _Untranslatable
+    out = x if free[0] and (x.ndim == 2 or x.flags.c_contiguous) else np.empty(x.shape, np.float32)
+    rows = out if out.ndim == 2 else out.reshape(-1, out.shape[-1])  # a view
     softmax = softmax_in_place(rows)
     if out is x:
         return out, softmax
