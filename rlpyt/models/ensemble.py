@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import run_layers
+from rlpyt.models.recurrent import HeadInputs
 
 State = dict[str, Tensor]
 
@@ -112,10 +113,18 @@ class Ensemble(nn.Module):
         self.members = nn.ModuleList(make() for _ in range(n_members))
 
     def forward(self, *inputs: Any, member: int | None = None) -> Tensor:
-        """Return stacked outputs [E, ...], or the output [...] of one member."""
+        """Return stacked outputs [E, ...], or the output [...] of one member.
+
+        ``HeadInputs`` of recurrent members have features [.., E, F], those of each member.
+        """
+        if inputs and isinstance(inputs[0], HeadInputs):
+            (features, mask), others = inputs[0], inputs[1:]
+            each = [(HeadInputs(x, mask), *others) for x in features.unbind(-2)]
+        else:
+            each = [inputs] * len(self.members)
         if member is not None:
-            return self.members[member](*inputs)  # type: ignore[no-any-return]
-        return torch.stack([member(*inputs) for member in self.members])
+            return self.members[member](*each[member])  # type: ignore[no-any-return]
+        return torch.stack([m(*own) for m, own in zip(self.members, each, strict=True)])
 
 
 class EnsembleMlp(nn.Module):

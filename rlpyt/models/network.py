@@ -21,7 +21,7 @@ from rlpyt.models.observation import (
     split_observation,
     vector_size,
 )
-from rlpyt.models.recurrent import Memory, MlpMemory, add_memory, run_recurrent
+from rlpyt.models.recurrent import HeadInputs, Memory, MlpMemory, add_memory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.models.utils import conv2d_output_shape
 from rlpyt.spaces.action_mask import action_mask_of
@@ -87,6 +87,9 @@ class Network(nn.Module):
 
     def _heads_of(self, features: Tensor, observation: Tensors) -> Any:
         mask = action_mask_of(observation) if self._takes_mask else None
+        return self._masked_heads(features, mask)
+
+    def _masked_heads(self, features: Tensor, mask: Tensor | None) -> Any:
         if mask is None:
             return self.heads(features)
         mask = mask.reshape(*features.shape[:-1], mask.shape[-1])
@@ -103,7 +106,8 @@ class Network(nn.Module):
 
         Args:
             observation: [*lead, *observation_shape] of any number type, leading dimensions [],
-                [B] or [T, B]; or a named tuple of such tensors.
+                [B] or [T, B]; or a named tuple of such tensors; of recurrent models also
+                ``HeadInputs``.
             prev_action: [*lead, A], one-hot if discrete; read by recurrent models only.
             prev_reward: [*lead]; read by recurrent models only.
             init_rnn_state: of recurrent models, the state before the first step, leaves [N, B, H],
@@ -111,19 +115,46 @@ class Network(nn.Module):
 
         Returns:
             The model's outputs, float32 [*lead, ...]. Recurrent models also return the recurrent
-            state after the last step (B is 1 without leading dimensions).
+            state after the last step (B is 1 without leading dimensions), except for
+            ``HeadInputs``.
         """
-        features, lead = self.encode(observation)
-        layer = self.recurrent_layer
-        if layer is None:
+        if self.recurrent_layer is None:
+            features, lead = self.encode(observation)
             outputs = self._heads_of(features, observation)
             return outputs if lead is None else restore_leading_dims(outputs, *lead)
+        if isinstance(observation, HeadInputs):
+            return self._masked_heads(observation.features, observation.mask)
+        features, lead = self.encode(observation)
         assert lead is not None
         features, rnn_state = self.remember(
             features, lead, prev_action, prev_reward, init_rnn_state
         )
         outputs = restore_leading_dims(self._heads_of(features, observation), *lead)
         return (*outputs, rnn_state) if isinstance(outputs, tuple) else (outputs, rnn_state)
+
+    def head_inputs(
+        self,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        init_rnn_state: Tensors | None = None,
+    ) -> tuple[Any, Any]:
+        """Run encoder and memory of a recurrent model, without its heads.
+
+        Args:
+            observation, prev_action, prev_reward, init_rnn_state: arguments of ``forward``.
+
+        Returns:
+            ``HeadInputs`` [*lead, ...], which ``forward`` takes in place of the observation; and
+            the state after the last step.
+        """
+        features, lead = self.encode(observation)
+        assert lead is not None
+        features, rnn_state = self.remember(
+            features, lead, prev_action, prev_reward, init_rnn_state
+        )
+        mask = action_mask_of(observation) if self._takes_mask else None
+        return HeadInputs(restore_leading_dims(features, *lead), mask), rnn_state
 
     def remember(
         self,

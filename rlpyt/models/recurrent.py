@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from rlpyt.models.blocks.lstm import make_lnlstm
 from rlpyt.models.gtrxl import Gtrxl
 from rlpyt.models.mingru import MinGru
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import (
@@ -23,6 +23,9 @@ RnnState = namedarraytuple("RnnState", ["h", "c"])  # state of an LSTM, each [N,
 # A recurrent state before a sequence, and the steps [T, B] at which episodes start inside it; for
 # layers with ``takes_starts``.
 StateAndStarts = namedarraytuple("StateAndStarts", ["state", "starts"])
+# Inputs of a recurrent model's heads: features [*lead, F] from encoder and memory, and the mask of
+# actions or None. In place of an observation they make a model evaluate its heads only.
+HeadInputs = namedarraytuple("HeadInputs", ["features", "mask"])
 MEMORIES: dict[str, Callable[..., nn.Module]] = {
     "lstm": nn.LSTM,
     "gru": nn.GRU,
@@ -39,7 +42,7 @@ class MlpMemory(nn.Module):
     Args:
         input_size: number of inputs of the MLP.
         action_size: number of components of a previous action in the model's ``forward``.
-        hidden_sizes, nonlinearity: settings of the MLP.
+        hidden_sizes, nonlinearity: settings of the MLP; without hidden layers there is none.
         size: H, size of the recurrent layer.
         memory: see `add_memory`.
 
@@ -57,8 +60,11 @@ class MlpMemory(nn.Module):
         memory: Memory = "lstm",
     ) -> None:
         super().__init__()
-        self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
-        self._name = add_memory(self, memory, self.mlp.output_size + action_size + 1, size)
+        self.mlp: nn.Module = nn.Identity()
+        if size_list(hidden_sizes):
+            self.mlp = MlpModel(input_size, hidden_sizes, None, nonlinearity, orthogonal_gain=1)
+            input_size = self.mlp.output_size
+        self._name = add_memory(self, memory, input_size + action_size + 1, size)
         orthogonal = self._name in ("lstm", "gru")  # other layers initialize their parameters
         for name, parameter in self.layer.named_parameters() if orthogonal else ():
             if parameter.dim() > 1:

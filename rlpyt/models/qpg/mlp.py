@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
-from rlpyt.models.network import VectorModel
+from rlpyt.models.network import Lead, VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.pg.joint import ActionParts, joint_parameters, output_sizes
+from rlpyt.models.recurrent import HeadInputs, Memory
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 
@@ -22,7 +23,57 @@ Nonlinearity = Callable[[], nn.Module]
 Sizes = int | Sequence[int]
 
 
-class MuMlpModel(VectorModel):
+class ControlModel(VectorModel):
+    """Base of policies, critics and values: an MLP, with an optional memory before it.
+
+    The memory reads the features of the observation, the previous action and reward. The MLP then
+    reads the memory's output and, again, the features of the observation (Ni et al. 2022).
+
+    Args:
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
+        action_size: A, number of action components.
+        memory: "lstm", "gru" etc., see `add_memory`; ``None``: no memory.
+        lstm_size: H, size of the memory's output.
+        prev_action_size: size of the previous action that a memory reads, if it is not A.
+        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+
+    Attributes:
+        n_features: number of inputs of the MLP.
+    """
+
+    uses_remember = True
+
+    def __init__(
+        self,
+        observation_shape: Shape,
+        action_size: int | None,
+        memory: Memory | None = None,
+        lstm_size: int = 128,
+        prev_action_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(observation_shape, **kwargs)
+        self.n_features = self.observation_size
+        if memory is not None:
+            size = action_size if prev_action_size is None else prev_action_size
+            self.add_core(int(size or 0), (), lstm_size, nn.Identity, memory)
+            self.n_features += int(lstm_size)
+
+    def remember(
+        self,
+        features: Tensor,
+        lead: Lead,
+        prev_action: Tensors | None,
+        prev_reward: Tensor | None,
+        init_rnn_state: Tensors | None,
+    ) -> tuple[Tensor, Any]:
+        """Return the memory's output and the features [T * B, H + F], and the next state."""
+        inputs = (prev_action, prev_reward, init_rnn_state)
+        output, rnn_state = super().remember(features, lead, *inputs)
+        return torch.cat([output, features], dim=-1), rnn_state
+
+
+class MuMlpModel(ControlModel):
     """A deterministic policy. Returns actions [*lead, A], ``output_max * tanh(...)``.
 
     Args:
@@ -31,7 +82,8 @@ class MuMlpModel(VectorModel):
         action_size: A, number of action components.
         output_max: maximum absolute action, in units where the space is [-1, 1].
         nonlinearity: class of the nonlinearity between layers.
-        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+        **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`; ``normalize_observation``, its
+            limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
@@ -43,16 +95,16 @@ class MuMlpModel(VectorModel):
         nonlinearity: Nonlinearity = nn.ReLU,
         **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **kwargs)
+        super().__init__(observation_shape, action_size, **kwargs)
         self.output_max = output_max
-        self.mlp = MlpModel(self.observation_size, hidden_sizes, action_size, nonlinearity)
+        self.mlp = MlpModel(self.n_features, hidden_sizes, action_size, nonlinearity)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return actions."""
         return self.output_max * torch.tanh(self.mlp(features).float())
 
 
-class PiMlpModel(VectorModel):
+class PiMlpModel(ControlModel):
     """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
 
     Args:
@@ -67,9 +119,9 @@ class PiMlpModel(VectorModel):
         nonlinearity: Nonlinearity = nn.ReLU,
         **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **kwargs)
+        super().__init__(observation_shape, action_size, **kwargs)
         self.action_size = action_size
-        self.mlp = MlpModel(self.observation_size, hidden_sizes, 2 * action_size, nonlinearity)
+        self.mlp = MlpModel(self.n_features, hidden_sizes, 2 * action_size, nonlinearity)
 
     def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation."""
@@ -77,7 +129,7 @@ class PiMlpModel(VectorModel):
         return mean, log_std
 
 
-class JointPiMlpModel(VectorModel):
+class JointPiMlpModel(ControlModel):
     """A policy over discrete choices and Boxes, for any action space.
 
     Returns the parameters of each part in order: pi [*lead, sum(n)] for discrete parts with n
@@ -97,12 +149,12 @@ class JointPiMlpModel(VectorModel):
         nonlinearity: Nonlinearity = nn.ReLU,
         **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **kwargs)
-        self.action_parts = tuple(action_parts)
-        self.n_outputs = sum(output_sizes(action_parts))
+        n_outputs = sum(output_sizes(action_parts))
+        super().__init__(observation_shape, n_outputs, **kwargs)
+        self.action_parts, self.n_outputs = tuple(action_parts), n_outputs
         self.n_components = sum(part for part in action_parts if isinstance(part, int))
-        n_outputs = self.n_outputs + self.n_components
-        self.mlp = MlpModel(self.observation_size, hidden_sizes, n_outputs, nonlinearity)
+        n_outputs += self.n_components
+        self.mlp = MlpModel(self.n_features, hidden_sizes, n_outputs, nonlinearity)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return the parameters of all parts."""
@@ -112,8 +164,10 @@ class JointPiMlpModel(VectorModel):
         return tuple(joint_parameters(outputs, self.action_parts, log_std, mask))
 
 
-class QofMuMlpModel(VectorModel):
+class QofMuMlpModel(ControlModel):
     """One critic of actions, or several evaluated as one.
+
+    The action enters after the memory, so that ``head_inputs`` serve for any actions.
 
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
@@ -125,7 +179,11 @@ class QofMuMlpModel(VectorModel):
         dropout: dropout rate of hidden outputs, below 1.
         nonlinearity: class of the nonlinearity; it must be elementwise.
         n_choices: C, number of discrete choices, each with a value; ``None``: there are none.
-        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+        **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`, for one critic;
+            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+
+    Raises:
+        ValueError: ``memory`` is given with ``n_critics``.
     """
 
     def __init__(
@@ -141,16 +199,21 @@ class QofMuMlpModel(VectorModel):
         n_choices: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **kwargs)
+        super().__init__(observation_shape, action_size, **kwargs)
         if n_critics is not None:
             n_critics = whole_number("n_critics", n_critics, 1)
+            if self.recurrent_layer is not None:
+                raise ValueError(
+                    f"n_critics must be None for critics with a memory, got {n_critics}. Use one "
+                    "model per critic (rlpyt.models.ensemble.Ensemble)."
+                )
         if n_quantiles is not None:
             n_quantiles = whole_number("n_quantiles", n_quantiles, 1)
         check_range("dropout", dropout, 0, 0.99)
         self.n_critics, self.n_quantiles = n_critics, n_quantiles
         self._values = tuple(n for n in (n_choices, n_quantiles) if n is not None)
         self.mlp = EnsembleMlp(
-            self.observation_size + action_size,
+            self.n_features + action_size,
             size_list(hidden_sizes),
             math.prod(self._values),
             n_critics,
@@ -161,7 +224,7 @@ class QofMuMlpModel(VectorModel):
 
     def forward(  # type: ignore[override]
         self,
-        observation: Tensors,
+        observation: Any,
         prev_action: Tensors | None,
         prev_reward: Tensor | None,
         action: Tensor,
@@ -172,12 +235,14 @@ class QofMuMlpModel(VectorModel):
         With discrete choices, the last dimension is C, with quantiles N.
 
         Args:
-            observation: see `Network.forward`.
+            observation: see `Network.forward`; ``HeadInputs`` of critics with a memory.
             prev_action, prev_reward: not used.
             action: [*lead, A], in units where the space is [-1, 1].
             member: index of the only critic to evaluate; ``None``: all.
         """
-        x = torch.cat([self.read(observation), action.float()], dim=-1)
+        remembered = isinstance(observation, HeadInputs)
+        features = observation.features if remembered else self.read(observation)
+        x = torch.cat([features, action.float()], dim=-1)
         lead = x.shape[:-1]
         x = x.reshape(-1, x.shape[-1])
         single = self.n_critics is None or member is not None
@@ -186,12 +251,12 @@ class QofMuMlpModel(VectorModel):
         return out.reshape((*members, *lead, *self._values))
 
 
-class VMlpModel(VectorModel):
+class VMlpModel(ControlModel):
     """A state value function. Returns values [*lead].
 
     Args:
         observation_shape, hidden_sizes, nonlinearity, **kwargs: arguments of `MuMlpModel`.
-        action_size: not used.
+        action_size: A, which only a memory uses.
     """
 
     def __init__(
@@ -202,8 +267,8 @@ class VMlpModel(VectorModel):
         nonlinearity: Nonlinearity = nn.ReLU,
         **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **kwargs)
-        self.mlp = MlpModel(self.observation_size, hidden_sizes, 1, nonlinearity)
+        super().__init__(observation_shape, action_size, **kwargs)
+        self.mlp = MlpModel(self.n_features, hidden_sizes, 1, nonlinearity)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return values."""

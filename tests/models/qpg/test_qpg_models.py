@@ -6,6 +6,7 @@ import torch
 
 from rlpyt.models.ensemble import split_members
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel, QofMuMlpModel, VMlpModel
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import namedarraytuple
 
 T, B, O, A, E, N = 4, 3, 5, 2, 3, 6
@@ -38,6 +39,31 @@ def test_observations_of_any_structure_and_number(Model):
     vector = torch.cat([position.reshape(T, B, 4).float(), button[..., None].float()], -1)
     rest = (None, None, torch.rand(T, B, A)) if Model is QofMuMlpModel else ()
     torch.testing.assert_close(model(Shape(position, button), *rest), flat(vector, *rest))
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm", "mingru"])
+@pytest.mark.parametrize("Model", [MuMlpModel, PiMlpModel, VMlpModel, QofMuMlpModel])
+def test_a_memory_reads_what_came_before_and_the_head_the_observation_again(Model, memory):
+    torch.manual_seed(0)
+    model = Model((O,), [8], action_size=A, memory=memory, lstm_size=6)
+    inputs = torch.randn(T, B, O), torch.randn(T, B, A), torch.randn(T, B)
+    action = torch.randn(T, B, A)
+    more = (None, None, action) if Model is QofMuMlpModel else ()
+    found, after = model.head_inputs(*inputs)
+    assert found.features.shape == (T, B, 6 + O) and found.mask is None
+    assert torch.equal(found.features[..., 6:], inputs[0])
+    outputs, state = model(found, *more), None
+    if Model is not QofMuMlpModel:
+        whole, state = model(*inputs)[:-1], model(*inputs)[-1]
+        torch.testing.assert_close(whole if len(whole) > 1 else whole[0], outputs)
+    state = None
+    for t in range(T):
+        step, state = model.head_inputs(*(x[t] for x in inputs), state)
+        torch.testing.assert_close(step.features, found.features[t])
+    for a, b in zip(leaves_of(state), leaves_of(after), strict=True):
+        torch.testing.assert_close(a, b)
+    assert model.takes_starts == (memory == "mingru") and not model.observation_only
+    assert model.numpy_forward() is None
 
 
 def test_a_deterministic_policy_stays_within_bounds():
