@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,19 +12,35 @@ import torch
 from torch import Tensor
 
 from rlpyt.agents.base import BaseAgent, ModelFactory, Sample
-from rlpyt.agents.building import as_arguments, build_model, with_default_sizes
+from rlpyt.agents.building import (
+    as_arguments,
+    build_model,
+    named_arguments,
+    with_default_sizes,
+)
 from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.observation import images_of, marked_shape
+from rlpyt.models.pg.joint import output_sizes
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
-from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_to
+from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.seed import undisturbed
 
 TRIAL_ROWS = 3  # number of rows of the forward pass that checks critics
+MEMORY_ARGUMENTS = ("memory", "lstm_size")
+
+
+class NetworkInputs(dict[str, Any]):
+    """Inputs of each network at the same steps [N], by the network's name.
+
+    Each network has a memory of its own, so algorithms run the memories over sequences and pass
+    this in place of the observations of recurrent agents. The values are tuples of arguments.
+    """
 
 
 class QpgAgent(BaseAgent):
@@ -32,6 +49,11 @@ class QpgAgent(BaseAgent):
     Actions are recorded, stored and passed to ``q`` in the units of the action space, which must
     be bounded. Models work in units where the space is [-1, 1]. Evaluation is without noise, unless
     set by ``set_deterministic``.
+
+    With ``model_kwargs=dict(memory="gru", lstm_size=128)`` the policy has a memory, which reads the
+    previous action and reward, too. Each critic then has a memory of its own, of the same kind
+    unless ``q_model_kwargs`` say otherwise (``memory=None``: none). The agent records the policy's
+    state before each step.
 
     Args:
         ModelCls: class of the policy; ``None``: the class attribute.
@@ -75,6 +97,7 @@ class QpgAgent(BaseAgent):
         fast_acting: bool = True,
     ) -> None:
         model_kwargs = as_arguments(model_kwargs, "model_kwargs")
+        self.recurrent = self.recurrent or model_kwargs.get("memory") is not None
         super().__init__(ModelCls, model_kwargs, initial_model_state_dict, fast_acting)
         if QModelCls is not None:
             self.QModelCls = QModelCls
@@ -124,10 +147,17 @@ class QpgAgent(BaseAgent):
         Raises:
             TypeError: actions are not continuous.
             ValueError: actions are not bounded, several critics in one model depend on each other,
-                or a network normalizes observations that are not floating point.
+                a network normalizes observations that are not floating point, critics have a
+                memory but the policy has none, or the agent is recurrent and its policy has none.
         """
         self._set_action_space(env_spaces.action)
         super().initialize(env_spaces, share_memory, **kwargs)
+        if self.recurrent and getattr(self.model, "recurrent_layer", None) is None:
+            raise ValueError(
+                f"{type(self.model).__name__} must have a recurrent_layer, since "
+                f"{type(self).__name__} is recurrent, got none. Pass model_kwargs="
+                "dict(memory='gru'), or derive the model from VectorModel."
+            )
         self.env_critic_kwargs = self.make_env_to_critic_kwargs(env_spaces)
         self.q_model = self._build_critics()
         critic = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
@@ -154,7 +184,9 @@ class QpgAgent(BaseAgent):
             return make()  # type: ignore[no-any-return]
         # Convolutions cannot be evaluated for several critics at once.
         images = images_of(self.env_critic_kwargs.get("observation_shape", ()))
-        if "n_critics" in inspect.signature(self.QModelCls).parameters and not images:
+        memory = self._with_memory(self.QModelCls, self.q_model_kwargs).get("memory")
+        joined = not images and memory is None
+        if "n_critics" in inspect.signature(self.QModelCls).parameters and joined:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)
 
@@ -163,9 +195,32 @@ class QpgAgent(BaseAgent):
 
     def _build(self, ModelCls: Any, model_kwargs: dict[str, Any], named: str, **more: Any) -> Any:
         kwargs = with_default_sizes(ModelCls, model_kwargs, self.hidden_sizes)
+        kwargs = self._with_memory(ModelCls, kwargs)
+        if kwargs.get("memory") is not None and not self.recurrent:
+            raise ValueError(
+                f"{named}: memory must be None if the policy has no memory, got "
+                f"{kwargs['memory']!r}. Give the policy one: model_kwargs=dict(memory=...)."
+            )
         for_policy = named == "model_kwargs"
         env_kwargs = self.env_model_kwargs if for_policy else self.env_critic_kwargs
         return build_model(ModelCls, named, **{**env_kwargs, **kwargs, **more})
+
+    def _with_memory(self, ModelCls: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Add the memory of the policy to the arguments of a model that takes one."""
+        if not self.recurrent:
+            return model_kwargs
+        known = named_arguments(ModelCls)
+        names = [x for x in MEMORY_ARGUMENTS if x in self.model_kwargs and x in known]
+        kwargs = {**{x: self.model_kwargs[x] for x in names}, **model_kwargs}
+        if kwargs.get("memory") is not None and "prev_action_size" in known:
+            kwargs["prev_action_size"] = self.prev_action_size
+        return kwargs
+
+    @property
+    def prev_action_size(self) -> int:
+        """Return the size of ``action_input``, which memories read."""
+        sizes = [self.scale.size] if self.parts is None else output_sizes(self.parts.sizes)
+        return sum(sizes)
 
     def _build_targets(self) -> None:
         """Copy the networks that have targets."""
@@ -283,6 +338,71 @@ class QpgAgent(BaseAgent):
         """Return the previous action in the models' units."""
         return self.scale.to_unit(prev_action)
 
+    def members(self, name: str) -> list[Any]:
+        """Return the models of a network: one, or one per critic if critics are separate."""
+        network = unwrap_ddp(getattr(self, name))
+        return list(network.members) if isinstance(network, Ensemble) else [network]
+
+    def head_inputs(
+        self,
+        model: Any,
+        observation: Tensors,
+        prev_action: Tensors,
+        prev_reward: Tensor,
+        init_rnn_state: Tensors | None,
+    ) -> tuple[Any, Any]:
+        """Run encoder and memory of one of the ``members`` over sequences.
+
+        Args:
+            model: the model.
+            observation: tree of [T, B, ...].
+            prev_action: [T, B, A], in the space's units; prev_reward: [T, B].
+            init_rnn_state: state before the first step, see `run_recurrent`; ``None``: zeros.
+
+        Returns:
+            ``HeadInputs`` [T, B, ...] on the agent's device, and the state after the last step.
+        """
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        head_inputs, state = model.head_inputs(*inputs, buffer_to(init_rnn_state, self.device))
+        return head_inputs, state
+
+    def sequence_inputs(self, name: str, inputs: Any, run: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Return the inputs of a network at all steps of sequences, for ``NetworkInputs``.
+
+        Args:
+            name: name of the network, "q_model".
+            inputs: ``AgentInputs`` [T, B, ...].
+            run: calls ``head_inputs`` of a member, given as a function of its other arguments, for
+                ``inputs``, and returns ``HeadInputs`` [T, B, ...].
+        """
+        members = self.members(name)
+        if getattr(members[0], "recurrent_layer", None) is None:
+            return self._inputs(*inputs)
+        parts = [run(partial(self.head_inputs, model)) for model in members]
+        if not isinstance(unwrap_ddp(getattr(self, name)), Ensemble):
+            return parts[0], None, None
+        features = torch.stack([part.features for part in parts], -2)
+        return parts[0]._replace(features=features), None, None
+
+    def _inputs_of(
+        self, names: tuple[str, ...], observation: Any, prev_action: Tensors, prev_reward: Tensor
+    ) -> list[tuple[Any, ...]]:
+        """Return the inputs of networks, given those of all or ``NetworkInputs``."""
+        if not isinstance(observation, NetworkInputs):
+            return [self._inputs(observation, prev_action, prev_reward)] * len(names)
+        # The memory of a frozen network gets no gradient either.
+        trained = [any(p.requires_grad for p in getattr(self, x).parameters()) for x in names]
+        return [
+            observation[x] if train else buffer_method(observation[x], "detach")
+            for x, train in zip(names, trained, strict=True)
+        ]
+
+    def mask_of(self, observation: Any) -> Tensor | None:
+        """Return the mask of valid actions in observations or ``NetworkInputs``, or ``None``."""
+        if isinstance(observation, NetworkInputs):
+            return observation["model"][0].mask  # type: ignore[no-any-return]
+        return action_mask_of(observation)  # type: ignore[no-any-return]
+
     def _q_values(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
         """Return a network's values of actions in the space's units."""
         return network(*inputs, self.scale.to_unit(buffer_to(action, self.device)))
@@ -293,14 +413,15 @@ class QpgAgent(BaseAgent):
         """Return the values of actions, with gradient.
 
         Args:
-            observation: tree of [B, ...] or [T, B, ...].
+            observation: tree of [B, ...] or [T, B, ...]; for recurrent agents ``NetworkInputs``,
+                and prev_action and prev_reward are not used.
             prev_action: [.., A]; prev_reward: [..].
             action: [.., A], in the space's units.
 
         Returns:
             [..] float32 on the agent's device; [E, ..] with E critics: ``q1, q2 = agent.q(...)``.
         """
-        inputs = self._inputs(observation, prev_action, prev_reward)
+        (inputs,) = self._inputs_of(("q_model",), observation, prev_action, prev_reward)
         return self._q_values(self.q_model, inputs, action)
 
     def critic(self, i: int) -> Any:
@@ -315,6 +436,18 @@ class QpgAgent(BaseAgent):
             update_state_dict(self.target_model, self.model.state_dict(), tau)
 
     # Acting.
+
+    @property
+    def takes_starts(self) -> bool:
+        """Return True if all memories can reset their state at any step of a sequence."""
+        layers = [getattr(m, "recurrent_layer", None) for m in self._observation_models()]
+        return all(getattr(x, "takes_starts", False) for x in layers if x is not None)
+
+    @property
+    def attention_window(self) -> int | None:
+        """Return how many earlier steps a memory attends to at most; ``None``: no attention."""
+        windows = [getattr(m, "attention_window", None) for m in self._observation_models()]
+        return max((w for w in windows if w is not None), default=None)
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, A] in the space's units; record their distribution."""

@@ -14,6 +14,7 @@ from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["mu"])  # [*lead, A] float32, in units of [-1, 1]
+AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["mu", "prev_rnn_state"])
 
 
 class DdpgAgent(QpgAgent):
@@ -28,7 +29,7 @@ class DdpgAgent(QpgAgent):
     """
 
     provides = "a deterministic policy and its critic"
-    AgentInfo = AgentInfo
+    AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
     ModelCls, QModelCls = MuMlpModel, QofMuMlpModel
     has_target_policy = True
     hidden_sizes = (400, 300)  # Lillicrap et al. 2016
@@ -80,16 +81,18 @@ class DdpgAgent(QpgAgent):
         Returns:
             Values [..]; with several critics, those of the first.
         """
-        inputs = self._inputs(observation, prev_action, prev_reward)
-        return self.critic(0)(*inputs, self.model(*inputs))
+        given = (observation, prev_action, prev_reward)
+        q_inputs, inputs = self._inputs_of(("q_model", "model"), *given)
+        return self.critic(0)(*q_inputs, self.model(*inputs))
 
     @torch.no_grad()
     def target_q_at_mu(
         self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
     ) -> Any:
         """Return the target critic's values of the target policy's actions, as from ``q``."""
-        inputs = self._inputs(observation, prev_action, prev_reward)
-        return self.target_q_model(*inputs, self.target_model(*inputs))
+        given = (observation, prev_action, prev_reward)
+        q_inputs, inputs = self._inputs_of(("target_q_model", "target_model"), *given)
+        return self.target_q_model(*q_inputs, self.target_model(*inputs))
 
     def mu_parameters(self) -> Any:
         """Return the parameters of the policy."""

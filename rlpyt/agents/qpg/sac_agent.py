@@ -29,6 +29,7 @@ from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])  # before squashing, in units of [-1, 1]
+AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["dist_info", "prev_rnn_state"])
 Models = namedtuple("Models", ["pi", "q1", "q2", "v"])
 
 MIN_LOG_STD = -20
@@ -55,7 +56,7 @@ class SacAgent(QpgAgent):
     """
 
     provides = "a squashed Gaussian policy and critics"
-    AgentInfo = AgentInfo
+    AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
     ModelCls, QModelCls = PiMlpModel, QofMuMlpModel
     has_v = False
     _std: Any = None  # standard deviation of the noise as it was set
@@ -170,7 +171,8 @@ class SacAgent(QpgAgent):
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
         if self.parts is not None:
-            if self.mask_sizes is not None and not masks_actions(self.model):
+            unmasked = self.mask_sizes is not None and not masks_actions(self.model)
+            if self.parts.is_joint or unmasked:
                 return None
         return super().fast_policy()
 
@@ -213,9 +215,11 @@ class SacAgent(QpgAgent):
             which then return the values of all enumerated choices, [E, .., C]; log-likelihoods
             [.., P] of P parts, for discrete parts their expectation; ``dist_info`` of all parts.
         """
-        inputs = self._inputs(observation, prev_action, prev_reward)
+        (inputs,) = self._inputs_of(("model",), observation, prev_action, prev_reward)
         if self.parts is not None:
-            dist_info = self.make_dist_info(*self._run(self.model, inputs)[0])
+            # Models with a memory apply masks themselves.
+            outputs = self.model(*inputs) if self.recurrent else self._run(self.model, inputs)[0]
+            dist_info = self.make_dist_info(*outputs)
             return (*self.parts.draw(dist_info, reparameterize), dist_info)
         dist_info = self.make_dist_info(*self.model(*inputs))
         action, log_pi = self.distribution.sample_loglikelihood(dist_info, reparameterize)
@@ -226,7 +230,7 @@ class SacAgent(QpgAgent):
         self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor, action: Any
     ) -> Any:
         """Return the values of the target critics, in the form of ``q``: [E, ..]."""
-        inputs = self._inputs(observation, prev_action, prev_reward)
+        (inputs,) = self._inputs_of(("target_q_model",), observation, prev_action, prev_reward)
         return self._q_values(self.target_q_model, inputs, action)
 
     @property

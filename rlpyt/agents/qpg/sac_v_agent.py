@@ -70,12 +70,14 @@ class SacAgent(SacAgentWithoutV):
 
     def v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of states [..], with gradient."""
-        return self.v_model(*self._inputs(observation, prev_action, prev_reward))
+        (inputs,) = self._inputs_of(("v_model",), observation, prev_action, prev_reward)
+        return self.v_model(*inputs)
 
     @torch.no_grad()
     def target_v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of the target network, in the form of ``v``."""
-        return self.target_v_model(*self._inputs(observation, prev_action, prev_reward))
+        (inputs,) = self._inputs_of(("target_v_model",), observation, prev_action, prev_reward)
+        return self.target_v_model(*inputs)
 
     def v_parameters(self) -> Iterator[torch.nn.Parameter]:
         """Return the parameters of the value network."""

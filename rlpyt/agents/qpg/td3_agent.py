@@ -77,6 +77,7 @@ class Td3Agent(DdpgAgent):
         self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
     ) -> Any:
         """Return the target critics' values [E, ..] of the target policy's actions with noise."""
-        inputs = self._inputs(observation, prev_action, prev_reward)
+        given = (observation, prev_action, prev_reward)
+        q_inputs, inputs = self._inputs_of(("target_q_model", "target_model"), *given)
         action = self.target_distribution.sample(DistInfo(self.target_model(*inputs)))
-        return self.target_q_model(*inputs, action)
+        return self.target_q_model(*q_inputs, action)
