@@ -45,8 +45,6 @@ class Cell(NamedTuple):
 
 def refusal(cell: Cell) -> str | None:
     """Return the error of a combination without meaning; ``None``: it runs."""
-    if cell.algo not in (*ON_POLICY, *Q_LEARNING) and cell.memory != "none":
-        return "cannot train an LSTM or another memory"
     if cell.algo in Q_LEARNING and cell.action != "discrete":
         return "needs a Discrete action space"
     if cell.sampler == "asynchronous" and cell.algo in ("ppo", "a2c"):

@@ -140,13 +140,11 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
 
 def _control_agent(options: RunOptions) -> Any:
     chosen, name = options.agent, base_algorithm(options.algo_name)
-    if chosen.has_memory:
-        raise ValueError(
-            f"{name} learns from single steps and cannot train an LSTM or another memory; ppo can."
-        )
     module, _, cls_name = CONTROL[name].partition(":")
     cls = getattr(importlib.import_module(module), cls_name)
     model_kwargs = _model_kwargs(options, "hidden_sizes")
+    if chosen.has_memory:
+        model_kwargs.setdefault("memory", "lstm")
     kwargs = _agent_kwargs(options, cls)
     # Critics use the policy's settings by default.
     names = ("hidden_sizes", "normalize_observation", "encoder")

@@ -45,6 +45,23 @@ def test_critics_use_the_settings_of_the_policy_by_default():
     )
 
 
+@pytest.mark.parametrize("algo_name", CONTROL)
+def test_policy_and_critics_have_the_chosen_memory(algo_name):
+    chosen = options(algo_name, agent=dict(memory="gru", memory_size=16))
+    agent = build_agent(chosen, SPACES)
+    agent.initialize(SPACES)
+    networks = [agent.model, *agent.members("q_model")]
+    assert all(x.recurrent_layer.hidden_size == 16 for x in networks)
+    assert build_agent(options(algo_name, agent=dict(recurrent=True)), SPACES).recurrent
+    assert not build_agent(options(algo_name, agent=dict(memory="none")), SPACES).recurrent
+    build_algo(chosen).check_parts(agent)
+    without = dict(memory="gru", args=dict(q_model_kwargs=dict(memory=None)))
+    agent = build_agent(options(algo_name, agent=without), SPACES)
+    agent.initialize(SPACES)
+    assert agent.model.recurrent_layer is not None
+    assert agent.members("q_model")[0].recurrent_layer is None
+
+
 @pytest.mark.parametrize("algo_name, has_v", [("sac", False), ("sac_v", True)])
 def test_arguments_of_a_value_network_are_named_where_there_is_one(algo_name, has_v):
     with pytest.raises(ValueError, match="q_model_kwargs") as refused:
@@ -55,7 +72,6 @@ def test_arguments_of_a_value_network_are_named_where_there_is_one(algo_name, ha
 @pytest.mark.parametrize(
     "agent,error,said",
     [
-        (dict(recurrent=True), ValueError, "cannot train an LSTM"),
         (dict(dueling=True), ValueError, "has no values of discrete actions"),
         (dict(args=dict(n_critic=3)), ValueError, "n_critics"),
         (dict(args=dict(n_critics=None)), TypeError, "n_critics=None"),

@@ -27,6 +27,8 @@ SMALL = dict(
 )  # fmt: skip
 NORMALIZED = dict(normalize_observation=True, **NARROW)
 EVERY = dict(model_kwargs=NORMALIZED, q_model_kwargs=NORMALIZED)
+SEQUENCES = dict(batch_T=5, warmup_T=3, batch_B=4, store_rnn_state_interval=2)
+MEMORY = dict(model_kwargs=dict(memory="gru", lstm_size=4, **NARROW))
 PRIORITIES = dict(prioritized_replay=True, n_step_return=2, pri_beta_steps=150)
 
 RUNS = {
@@ -39,6 +41,8 @@ RUNS = {
     "td3, normalized": (TD3, "td3", {}, EVERY),
     "sac, normalized": (SAC, "sac", {}, EVERY),
     "sac, parts": (SAC, "sac", dict(PRIORITIES), {}),
+    "sac, memory": (SAC, "sac", dict(SEQUENCES), MEMORY),
+    "td3, memory": (TD3, "td3", dict(SEQUENCES, **PRIORITIES), MEMORY),
 }
 DRIFT = dict(EnvCls=DriftEnv, env_kwargs=dict(pays=True))
 PARTS = dict(EnvCls=make, env_kwargs=dict(action="nested", masked=True))

@@ -1,16 +1,22 @@
 """Base class of DDPG, TD3 and SAC: critics and a policy, and their optimizers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from rlpyt.agents.base import BaseAgent
+from rlpyt.agents.base import AgentInputs, BaseAgent
+from rlpyt.agents.qpg.base import NetworkInputs
 from rlpyt.algos.optim import GradientStep, ParameterGroup
 from rlpyt.algos.replay import ReplayAlgo
+from rlpyt.algos.sequences import valid_and_ends
 from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.errors import ReplayNotReady
 from rlpyt.models.utils import unwrap_ddp
+from rlpyt.replays.batch import PrioritizedTransitions, Transitions
+from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.collections import NamedArrayTuple
 
 
 class QpgAlgo(ReplayAlgo):
@@ -26,7 +32,7 @@ class QpgAlgo(ReplayAlgo):
 
     steps: dict[str, GradientStep]
     learns_quantiles = False  # True if critics may return quantiles
-    recurrent_algos: ClassVar[str] = "PPO or A2C"
+    learns_sequences = True
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm does not learn the agent's outputs."""
@@ -101,6 +107,79 @@ class QpgAlgo(ReplayAlgo):
     def skips_policy(self) -> bool:
         """Return True if the current update does not train the policy."""
         return (self.update_counter + 1) % self.policy_update_interval != 0
+
+    # Sequences, for agents with memory.
+
+    def steps_of(
+        self, samples: NamedArrayTuple, now: Sequence[str], after: Sequence[str] = ()
+    ) -> Any:
+        """Return a batch of transitions, to which sequences are converted.
+
+        Every network has a memory of its own, which runs over the sequences once. The steps that
+        count are then transitions like any others, whose ``agent_inputs`` and ``target_inputs``
+        hold `NetworkInputs`. Losses need not know of memories.
+
+        Args:
+            samples: batch from the replay.
+            now: names of the networks that are evaluated at the steps themselves.
+            after: names of the networks that are evaluated at the states after their returns.
+
+        Returns:
+            ``samples`` without a memory; otherwise transitions [N] of the N valid trained steps,
+            in order of time.
+
+        Raises:
+            ReplayNotReady: environments waited for their reset in all steps.
+        """
+        if not self.trains_sequences:
+            return samples
+        sequences = self.replayed(samples)
+        select = self._valid_steps(sequences.valid)
+        wT = self.warmup_T
+        inputs = {"now": NetworkInputs(), "next": NetworkInputs()}
+        for name in dict.fromkeys((*now, *after)):
+            own = self.agent.sequence_inputs(name, sequences.packed, sequences.run)
+            for rows, names in (("now", now), ("next", after)):
+                if name in names:
+                    selected = getattr(sequences, rows).rows(own)
+                    inputs[rows][name] = buffer_func(selected, select)
+        fields = [
+            AgentInputs(inputs["now"], None, None),
+            buffer_func(sequences.action, select),
+            select(sequences.return_),
+            select(samples.done[wT:]),
+            select(samples.done_n[wT:]),
+            AgentInputs(inputs["next"], None, None),
+        ]
+        steps = Transitions(*fields)
+        if self.prioritized_replay:
+            weights = samples.is_weights.expand_as(sequences.return_)
+            steps = PrioritizedTransitions(*fields, select(weights))
+        steps.discount_n, steps.ticket = select(sequences.discount_n), None
+        return steps
+
+    def _valid_steps(self, valid: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Return a function that selects the valid ones of steps [T, B, ...], [N, ...]."""
+        if self.mid_batch_reset:
+            return lambda leaf: leaf.flatten(0, 1)
+        kept = valid.flatten().nonzero().squeeze(1)
+        if not len(kept):
+            raise ReplayNotReady("environments waited for their reset in all drawn steps.")
+        return lambda leaf: leaf.flatten(0, 1)[kept]
+
+    def initial_state(self, network: Any, recorded: Any) -> Any:
+        """Return the state before the first row: the recorded one of policies, zeros of critics."""
+        (model,) = network.args
+        policies = (unwrap_ddp(self.agent.model), self.agent.target_model)
+        return recorded if any(model is policy for policy in policies) else None
+
+    def _prioritize(self, batch: NamedArrayTuple, priorities: torch.Tensor) -> None:
+        if self.trains_sequences:
+            valid, _ = valid_and_ends(batch, self.warmup_T, self.mid_batch_reset)
+            errors = torch.zeros_like(valid)
+            errors[valid > 0] = priorities.to(errors)
+            priorities = self.priorities(errors, batch)
+        super()._prioritize(batch, priorities)
 
     # State.
 

@@ -75,13 +75,15 @@ class DDPG(QpgAlgo):
 
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take a step with the critic, then with the policy; see `ReplayAlgo.update`."""
-        q_loss = self.compiled(self.q_loss)(batch)
+        steps = self.steps_of(batch, ["q_model"], ["target_q_model", "target_model"])
+        q_loss = self.compiled(self.q_loss)(steps)
         td_abs_errors = self._td_abs_errors()
         q_grad_norm = self.steps["q"](q_loss)
         mu_loss = mu_grad_norm = None
         if not self.skips_policy:
             with frozen(self.agent.q_model):
-                mu_loss = self.compiled(self.mu_loss)(batch)
+                steps = self.steps_of(batch, ["model", "q_model"])
+                mu_loss = self.compiled(self.mu_loss)(steps)
             mu_grad_norm = self.steps["mu"](mu_loss)
         return (mu_loss, q_loss, mu_grad_norm, q_grad_norm), td_abs_errors
 

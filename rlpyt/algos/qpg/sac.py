@@ -6,6 +6,7 @@ combinations of discrete choices over which expectations are sums, x is the rest
 """
 
 from collections import namedtuple
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -29,7 +30,6 @@ from rlpyt.algos.qpg.losses import (
 from rlpyt.algos.replay import SamplesToBuffer, subsample
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
@@ -104,6 +104,11 @@ class SAC(QpgAlgo):
     recorded_fields: ClassVar[tuple[str, ...]] = ("tdAbsErr", "entropy", "alphaLoss")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
     learns_quantiles = True
+    # Names of the networks that are evaluated at the steps themselves, and after their returns.
+    evaluated: ClassVar[tuple[Sequence[str], Sequence[str]]] = (
+        ("model", "q_model"),
+        ("model", "target_q_model"),
+    )
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent has too few critics or quantiles for these settings."""
@@ -176,7 +181,7 @@ class SAC(QpgAlgo):
 
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take one step with all networks, with losses at the same parameters."""
-        losses, values = self.loss(batch)
+        losses, values = self.loss(self.steps_of(batch, *self.evaluated))
         self.record(tdAbsErr=values[-1])
         grad_norms = self.steps["all"].minimize(self.losses_by_name(losses))
         return (losses, grad_norms, values), values[-1]
@@ -356,7 +361,7 @@ class SAC(QpgAlgo):
         """Return the target entropy: a number, or of P parts [P], with a mask of choices [B, P]."""
         if self._target_entropy != "auto":
             return self._target_entropy
-        mask = action_mask_of(samples.agent_inputs.observation)
+        mask = self.agent.mask_of(samples.agent_inputs.observation)
         return self.agent.parts.target_entropies(self.entropy_share, mask).to(self.agent.device)
 
     def get_action_prior(self, action: torch.Tensor) -> torch.Tensor | float:

@@ -44,6 +44,7 @@ class SAC_V(SAC):
     recorded_fields: ClassVar[tuple[str, ...]] = ("tdAbsErr", "entropy")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
     learns_quantiles = False
+    evaluated = (("model", "q_model", "v_model"), ("target_v_model",))
 
     def _networks(self) -> list[ParameterGroup]:
         """Return all networks; one optimizer trains them."""

@@ -493,14 +493,6 @@ def test_as_many_quantiles_dropped_as_there_are_is_refused(n_quantiles):
         SAC(n_drop_quantiles=2, **SMALL).check_parts(agent)
 
 
-@pytest.mark.parametrize("Algo, kind", [(DDPG, "ddpg"), (TD3, "td3"), (SAC, "sac")])
-def test_recurrent_agents_are_refused(Algo, kind):
-    agent = AGENTS[kind]()
-    agent.recurrent = True
-    with pytest.raises(ValueError, match="is recurrent. Use PPO or A2C, or another agent"):
-        Algo(**SMALL).check_parts(agent)
-
-
 @pytest.mark.parametrize("kind", ["sac", "sac_v"])
 def test_no_dimension_for_critics_is_refused(kind):
     with pytest.raises((TypeError, ValueError), match="n_critics"):

@@ -1,0 +1,347 @@
+"""DDPG, TD3 and SAC with memory: sequences against stepping through them one row at a time."""
+
+import pytest
+import torch
+from torch import nn
+
+from rlpyt.agents.base import AgentInputs
+from rlpyt.agents.qpg.base import NetworkInputs
+from rlpyt.algos.dqn.losses import sequence_priority
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.models.recurrent import HeadInputs
+from rlpyt.replays.batch import Transitions
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.utils.buffer import buffer_func
+from tests.algos.qpg.parts_qpg import (
+    AGENTS,
+    NARROW,
+    SMALL,
+    B,
+    DriftEnv,
+    assert_same_state,
+    fill,
+    one_update,
+    prepared,
+    shake,
+)
+
+ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
+EVALUATED = {
+    "ddpg": (("model", "q_model"), ("target_model", "target_q_model")),
+    "td3": (("model", "q_model"), ("target_model", "target_q_model")),
+    "sac": SAC.evaluated,
+    "sac_v": SAC_V.evaluated,
+}
+N_SEQUENCES = 7
+GAMMA = 0.9
+GRU = dict(memory="gru", lstm_size=4, **NARROW)
+NULL = DriftEnv().spaces.action.null_value()
+
+
+def algo_of(kind, **kwargs):
+    settings = dict(
+        batch_T=5, batch_B=4, warmup_T=4, store_rnn_state_interval=2, min_steps_learn=100,
+        replay_size=60 * B, replay_ratio=5, n_step_return=3, discount=GAMMA, batch_size=16,
+    )  # fmt: skip
+    return ALGOS[kind](**{**settings, **kwargs})
+
+
+def drawn(algo, agent, n=N_SEQUENCES, batches=8, **kwargs):
+    sampler = prepared(algo, agent, **kwargs)
+    fill(algo, sampler, batches)
+    return algo.replay_buffer.sample_batch(n)
+
+
+class Walker:
+    """The memory of one model, one environment, one row at a time."""
+
+    def __init__(self, agent, model, state):
+        self.agent, self.model, self.state = agent, model, state
+
+    def see(self, observation, prev_action, prev_reward):
+        inputs = [x[None, None] for x in (observation, prev_action, prev_reward)]
+        with torch.no_grad():
+            found, self.state = self.agent.head_inputs(self.model, *inputs, self.state)
+        return found.features[0, 0]
+
+    def glimpse(self, *inputs):
+        kept = self.state
+        features = self.see(*inputs)
+        self.state = kept
+        return features
+
+
+def walk(batch, b, agent, name):
+    """Features of each row, and of final observations by row, of one network in sequence b."""
+    finals = {}
+    if batch.final is not None:
+        for t, own, o in zip(batch.final.T_idxs, batch.final.B_idxs, batch.final.observation):
+            if own == b:
+                finals[int(t)] = o
+    state = None
+    if name in ("model", "target_model"):
+        state = buffer_func(batch.init_rnn_state, lambda x: x[b][:, None].clone())
+    walkers = [Walker(agent, model, state) for model in agent.members(name)]
+    rows, ends = [], {}
+    for t in range(len(batch.all_reward)):
+        begins = t > 0 and bool(batch.all_done[t - 1, b])
+        action, reward = batch.all_action[t, b], batch.all_reward[t, b]
+        if begins:
+            for walker in walkers:
+                walker.state = None
+            action, reward = torch.from_numpy(NULL), torch.zeros(())
+        rows.append([w.see(batch.all_observation[t, b], action, reward) for w in walkers])
+        if t in finals:
+            after = (finals[t], batch.all_action[t + 1, b], batch.all_reward[t + 1, b])
+            ends[t] = [w.glimpse(*after) for w in walkers]
+    return rows, ends
+
+
+def by_stepping(batch, algo, agent):
+    """The transitions of all trained steps, with inputs of networks from stepping; (t, b)."""
+    wT, bT, n = algo.warmup_T, algo.batch_T, algo.n_step_return
+    size = batch.return_.shape[1]
+    names = ["model", *agent._networks()]
+    walks = {name: [walk(batch, b, agent, name) for b in range(size)] for name in names}
+    where, crossed = [], 0
+    now, following = ({name: [] for name in names} for _ in range(2))
+    for t in range(wT, wT + bT):
+        for b in range(size):
+            if batch.void is not None and batch.void[t, b]:
+                continue
+            where.append((t, b))
+            for name in names:
+                rows, ends = walks[name][b]
+                follower = rows[t + n]
+                for k in range(n):
+                    if batch.all_done[t + k, b]:
+                        follower = ends.get(t + k, follower)
+                        crossed += t + k in ends
+                        break
+                now[name].append(rows[t])
+                following[name].append(follower)
+
+    def joined(found):
+        inputs = NetworkInputs()
+        for name, rows in found.items():
+            features = torch.stack([torch.stack(row) for row in rows])  # [N, E, F]
+            features = features if len(rows[0]) > 1 else features[:, 0]
+            inputs[name] = (HeadInputs(features, None), None, None)
+        return AgentInputs(inputs, None, None)
+
+    def at(field, shift=0):
+        return torch.stack([field[t + shift, b] for t, b in where])
+
+    steps = Transitions(
+        joined(now), at(batch.all_action, 1), at(batch.return_), at(batch.done), at(batch.done_n),
+        joined(following),
+    )  # fmt: skip
+    steps.discount_n, steps.ticket = at(batch.discount_n), None
+    return steps, where, crossed
+
+
+def losses_of(algo, kind, steps):
+    """All numbers that an update minimizes."""
+    torch.manual_seed(3)
+    if kind in ("ddpg", "td3"):
+        return [algo.q_loss(steps), algo.mu_loss(steps)]
+    return [x for x in algo.loss(steps)[0] if x is not None]
+
+
+CASES = [(4, 3, 4), (0, 1, 4)]
+SLOW = [(4, 3, 1), (4, 3, 30), (0, 1, 1), (0, 1, 30), (1, 5, 1), (1, 5, 4), (1, 5, 30)]
+
+
+@pytest.mark.parametrize(
+    "warmup_T,n_step,length", [*CASES, *(pytest.param(*x, marks=pytest.mark.slow) for x in SLOW)]
+)
+@pytest.mark.parametrize("kind", ALGOS)
+def test_losses_are_those_of_stepping_with_resets(kind, warmup_T, n_step, length):
+    algo = algo_of(kind, warmup_T=warmup_T, n_step_return=n_step)
+    agent = AGENTS[kind](model_kwargs=GRU)
+    batch = drawn(algo, agent, env_kwargs=dict(length=length, end="alternate"))
+    steps, where, crossed = by_stepping(batch, algo, agent)
+    own = algo.steps_of(batch, *EVALUATED[kind])
+    assert len(where) == len(own.return_) == 5 * N_SEQUENCES
+    expected = losses_of(algo, kind, steps)
+    for a, b in zip(losses_of(algo, kind, own), expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    if length < 30:
+        assert crossed > 0 and batch.all_done[warmup_T:].any()
+
+
+@pytest.mark.parametrize("memory", ["lstm", "mingru", dict(kind="gtrxl", window=3, num_heads=2)])
+def test_losses_of_other_memories_are_those_of_stepping(memory):
+    algo = algo_of("sac", prioritized_replay=False)
+    agent = AGENTS["sac"](model_kwargs=dict(memory=memory, lstm_size=4, **NARROW))
+    batch = drawn(algo, agent, env_kwargs=dict(length=4, end="alternate"))
+    steps, _, _ = by_stepping(batch, algo, agent)
+    own = losses_of(algo, "sac", algo.steps_of(batch, *SAC.evaluated))
+    for a, b in zip(own, losses_of(algo, "sac", steps), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["td3", "sac"])
+def test_rows_in_which_environments_wait_do_not_count(kind):
+    algo = algo_of(kind, warmup_T=2, batch_T=8)
+    agent = AGENTS[kind](model_kwargs=GRU)
+    batch = drawn(algo, agent, batches=12, CollectorCls=CpuWaitResetCollector)
+    steps, where, _ = by_stepping(batch, algo, agent)
+    own = algo.steps_of(batch, *EVALUATED[kind])
+    assert len(own.return_) == len(where) < 8 * N_SEQUENCES
+    for a, b in zip(losses_of(algo, kind, own), losses_of(algo, kind, steps), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+class Forgetful(nn.Module):
+    """A memory whose output is always zero."""
+
+    def __init__(self, input_size, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(size))
+
+    def forward(self, input, state=None):
+        output = (0 * self.weight).expand(*input.shape[:2], -1)
+        return output, output[:1].contiguous()
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_a_trivial_memory_gives_the_losses_without_memory(kind):
+    """The same networks on the same transitions; also by the plain loss of a replay without it."""
+    H = 4
+    algo = algo_of(kind)
+    agent = AGENTS[kind](model_kwargs=dict(memory=Forgetful, lstm_size=H, **NARROW))
+    batch = drawn(algo, agent, env_kwargs=dict(length=4, end="alternate"))
+    plain = AGENTS[kind]()
+    plain_algo = ALGOS[kind](discount=GAMMA, n_step_return=3, **{**SMALL, "batch_size": 5})
+    prepared(plain_algo, plain)
+    state = agent.state_dict()
+    for network in state.values():
+        network.pop("core.memory.weight")
+        network["mlp.model.0.weight"] = network["mlp.model.0.weight"][:, H:]
+    plain.load_state_dict(state)
+    own = algo.steps_of(batch, *EVALUATED[kind])
+    steps = plain_transitions(batch, algo)
+    expected = losses_of(plain_algo, kind, steps)
+    for a, b in zip(losses_of(algo, kind, own), expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def plain_transitions(batch, algo):
+    """The trained steps of sequences as a replay without memory returns them."""
+    wT, n = algo.warmup_T, algo.n_step_return
+    rows = [(t, b) for t in range(wT, wT + algo.batch_T) for b in range(batch.return_.shape[1])]
+    final = {}
+    if batch.final is not None:
+        where = zip(batch.final.T_idxs.tolist(), batch.final.B_idxs.tolist(), strict=True)
+        final = dict(zip(where, batch.final.observation, strict=True))
+    after = []
+    for t, b in rows:
+        done = [k for k in range(n) if batch.all_done[t + k, b]]
+        end = (t + done[0], b) if done else None
+        after.append(final.get(end, batch.all_observation[t + n, b]))
+
+    def at(field, shift=0):
+        return torch.stack([field[t + shift, b] for t, b in rows])
+
+    now = AgentInputs(at(batch.all_observation), at(batch.all_action), at(batch.all_reward))
+    target = now._replace(observation=torch.stack(after))  # the others are not read
+    steps = Transitions(
+        now, at(batch.all_action, 1), at(batch.return_), at(batch.done), at(batch.done_n), target
+    )
+    steps.discount_n, steps.ticket = at(batch.discount_n), None
+    return steps
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_an_update_trains_all_memories(kind):
+    algo = algo_of(kind)
+    agent = AGENTS[kind](model_kwargs=GRU)
+    fill(algo, prepared(algo, agent), 8)
+    before = {k: {n: x.clone() for n, x in s.items()} for k, s in agent.state_dict().items()}
+    for _ in range(2):
+        one_update(algo)
+    for name, network in agent.state_dict().items():
+        for key, x in network.items():
+            assert not torch.equal(x, before[name][key]), (name, key)
+
+
+def test_the_policy_loss_changes_no_critic():
+    algo = algo_of("sac")
+    agent = AGENTS["sac"](model_kwargs=GRU)
+    batch = drawn(algo, agent)
+    steps = algo.steps_of(batch, *SAC.evaluated)
+    (_, pi_loss, _), _ = algo.loss(steps)
+    pi_loss.backward()
+    assert all(p.grad is None for p in agent.q_parameters())
+    assert all(p.grad is not None for p in agent.pi_parameters())
+
+
+def test_priorities_of_sequences_join_those_of_their_steps():
+    algo = algo_of("sac", prioritized_replay=True, pri_eta=0.7, warmup_T=2, batch_T=8)
+    agent = AGENTS["sac"](model_kwargs=GRU)
+    sampler = prepared(algo, agent, CollectorCls=CpuWaitResetCollector)
+    fill(algo, sampler, 12)
+    batch = algo.draw_batch()
+    steps = algo.steps_of(batch, *SAC.evaluated)
+    torch.manual_seed(0)
+    _, _, td_abs = algo.q_loss(steps)
+    valid = ~batch.void[2 : 2 + 8]
+    assert 0 < valid.sum() < valid.numel()
+    expected, weights, i = torch.zeros(8, 4), [], 0
+    for t in range(8):
+        for b in range(4):
+            if valid[t, b]:
+                expected[t, b] = td_abs[i]
+                weights.append(batch.is_weights[b])
+                i += 1
+    assert torch.equal(steps.is_weights, torch.stack(weights))
+    given = []
+    algo.replay_buffer.update_batch_priorities = lambda p, *ticket: given.append(p)
+    torch.manual_seed(0)
+    algo.learn_from(batch, algo.empty_opt_info())
+    joined = sequence_priority(expected, valid.float(), 0.7)
+    torch.testing.assert_close(given[0], joined + 1e-6)
+
+
+@pytest.mark.parametrize("setting", [dict(n_critics=3), dict(n_critics=2, n_quantiles=5)])
+def test_redq_and_tqc_train_with_memory(setting):
+    n_critics, N = setting["n_critics"], setting.get("n_quantiles")
+    own = dict(n_target_critics=2) if N is None else dict(n_drop_quantiles=1)
+    algo = algo_of("sac", **own)
+    agent = AGENTS["sac"](
+        model_kwargs=GRU, n_critics=n_critics, q_model_kwargs=dict(n_quantiles=N, **NARROW)
+    )
+    fill(algo, prepared(algo, agent), 8)
+    info = one_update(algo)
+    assert len(info.q1Loss) == 1 and info.q1GradNorm[0] > 0 and info.piGradNorm[0] > 0
+
+
+def test_what_does_not_fit_is_refused_before_any_update():
+    with pytest.raises(ValueError, match="a sequence with its targets takes 9 . 3"):
+        prepared(algo_of("sac", replay_size=12 * B), AGENTS["sac"](model_kwargs=GRU))
+    wide = dict(memory=dict(kind="gtrxl", window=20, num_heads=2), lstm_size=4, **NARROW)
+    with pytest.raises(ValueError, match="window=20 must be at most"):
+        prepared(algo_of("td3"), AGENTS["td3"](model_kwargs=wide))
+    with pytest.raises(ValueError, match="compile_loss must be False"):
+        prepared(algo_of("ddpg", compile_loss=True), AGENTS["ddpg"](model_kwargs=GRU))
+
+
+def test_state_survives_saving():
+    algos = [algo_of("td3") for _ in range(2)]
+    agents = [AGENTS["td3"](model_kwargs=GRU) for _ in range(2)]
+    for algo, agent in zip(algos, agents, strict=True):
+        fill(algo, prepared(algo, agent), 8)
+        shake(agent.model, 0.1)
+    for _ in range(2):
+        one_update(algos[0])
+    agents[1].load_state_dict(agents[0].state_dict())
+    algos[1].load_state_dict(algos[0].state_dict())
+    for algo in algos:
+        torch.manual_seed(2)
+        for _ in range(2):
+            one_update(algo)
+    assert_same_state(agents[0].state_dict(), agents[1].state_dict())
