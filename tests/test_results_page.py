@@ -54,6 +54,27 @@ def test_every_run_keeps_settings_curve_evaluation_commit_and_machine(experiment
         assert len((kept / "progress.csv").read_text().splitlines()) > 5
 
 
+def test_only_missing_runs_are_made_and_interrupted_ones_start_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(learning, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(learning, "KEPT", tmp_path / "kept")
+    commands = []
+
+    def start(command, **kwargs):
+        assert not (tmp_path / "runs/name/run_1").exists()
+        commands.append(command)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learning.subprocess, "run", start)
+    experiment = learning.Experiment("name", "train ppo CartPole-v1", "475", seeds=(0, 1))
+    for path in ("kept/name/run_0", "runs/name/run_1"):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "kept/name/run_0/evaluation.json").write_text("{}")
+    learning.run(experiment, 0)
+    with pytest.raises(KeyboardInterrupt):
+        learning.run(experiment, 1)
+    assert len(commands) == 1 and {"--seed", "1", "--no-video"} <= set(commands[0])
+
+
 def test_an_unknown_table_is_refused():
     with pytest.raises(ValueError, match="table 'nothing'"):
         learning.render("<!-- table nothing -->\n<!-- end of table -->")
