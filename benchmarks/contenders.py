@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 
@@ -39,7 +40,7 @@ def ppo(
     """Sample with PPO's agent, and optionally train it.
 
     Args:
-        env: "cartpole" or "pong".
+        env: "cartpole" or "pong"; "cartpole:KIND" is CartPole in `WithInfo`.
         n_envs: batch_B.
         train: train on the batches.
         n_workers: number of worker processes; 0 for SerialSampler.
@@ -90,6 +91,8 @@ def sampler_for(
             "env_kwargs": {"game": "pong", "frame_shape": (84, 84)},
             "TrajInfoCls": AtariTrajInfo,
         }
+    elif ":" in env:
+        kwargs = {"EnvCls": _with_info, "env_kwargs": {"kind": env.split(":")[1]}}
     else:
         from rlpyt.envs.gym import make
 
@@ -98,6 +101,35 @@ def sampler_for(
     if not n_workers:
         return _sampler_class("serial")(**kwargs), None
     return _sampler_class(layout)(**kwargs), {"n_workers": n_workers}
+
+
+class WithInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """CartPole-v1 with an info that is empty, or has an array or a mask of valid actions.
+
+    Args:
+        kind: "nothing", "array" or "mask".
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+        ones = np.ones(2, np.int8)
+        infos = {"nothing": {}, "array": {"ones": ones}, "mask": {"action_mask": ones}}
+        self._info = infos[kind]
+
+    def step(self, action: Any) -> Any:
+        """Step the environment."""
+        observation, reward, terminated, truncated, _ = self.env.step(action)
+        return observation, reward, terminated, truncated, self._info
+
+    def reset(self, **kwargs: Any) -> Any:
+        """Reset the environment."""
+        return self.env.reset(**kwargs)[0], self._info
+
+
+def _with_info(kind: str) -> Any:
+    from rlpyt.envs.gym import GymEnvWrapper
+
+    return GymEnvWrapper(WithInfo(kind))
 
 
 def _sampler_class(layout: str) -> Any:

@@ -1,8 +1,9 @@
 """Measure agent steps per second of sampling: `python -m benchmarks.sampling --help`.
 
-With a policy (cartpole, pong, pong16): T=128, sampled actions; observation, action, reward, done,
-distribution or log-probability and value are recorded at every step. Without one (step-*, vector,
-gates): predetermined actions, to measure the cost of stepping, recording and synchronization.
+With a policy (cartpole, masks, pong, pong16): T=128, sampled actions; observation, action, reward,
+done, distribution or log-probability and value are recorded at every step. Without one (step-*,
+vector, gates): predetermined actions, to measure the cost of stepping, recording and
+synchronization.
 """
 
 from __future__ import annotations
@@ -53,6 +54,21 @@ def cartpole(n_envs: int) -> Setting:
                 {"env": "cartpole", "n_envs": n_envs},
                 note="no policy, one process: what the simulator costs",
             ),
+        ),
+    )
+
+
+def masks(n_envs: int) -> Setting:
+    """Measure the cost of a mask of valid actions beside an empty info and any other array."""
+    return Setting(
+        f"CartPole-v1 with masks, {n_envs} envs",
+        tuple(
+            Contender(
+                f"rlpyt SerialSampler, {kind} in info",
+                contenders.ppo,
+                {"env": f"cartpole:{kind}", "n_envs": n_envs, "train": False},
+            )
+            for kind in ("nothing", "array", "mask")
         ),
     )
 
@@ -176,6 +192,7 @@ def gates() -> Setting:
 
 SETTINGS = {
     "cartpole": (cartpole(8), cartpole(32)),
+    "masks": (masks(8),),
     "pong": (pong(8),),
     "pong16": (pong16(),),
     "step-cartpole": (stepping_of("cartpole", 32, ("gymnasium", "envpool")),),

@@ -14,11 +14,12 @@ from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.spaces import SPACE_ARGUMENTS
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.distributions.base import Distribution
+from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.observation import check_normalized
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
 from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
-from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
+from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to, leaves_of
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.launching.machine import check_gpu
@@ -32,7 +33,8 @@ AgentStep = namedarraytuple("AgentStep", ["action", "agent_info"])
 
 ModelFactory = Callable[..., torch.nn.Module]  # usually a model's class
 Sample = Callable[[Any], Any]  # parameters of a distribution -> actions, tensors or numpy arrays
-# (observation, noise) -> (action, all leaves of agent_info but the last, the last), numpy [B, ...]
+# (observation, noise) -> (action, all leaves of agent_info but the last, the last), numpy [B, ...];
+# the action is an array, or a tree of arrays for an action of several parts.
 FastPolicy = Callable[[Any, Any], tuple[Any, tuple[Any, ...], Any]]
 
 
@@ -341,6 +343,10 @@ class BaseAgent(Recorded):
     def _sampler(self, observation: Tensors) -> Sample:
         """Return the function that draws actions; the most likely in deterministic evaluation."""
         draw: Any = self.distribution.mode if self._takes_mode() else self.distribution.sample
+        return self._among_valid(draw, observation)
+
+    def _among_valid(self, draw: Any, observation: Tensors) -> Sample:
+        """Return a method of the distribution, with the mask of actions if it takes that."""
         if self.mask_sizes is None or not self.masks_choices:
             return draw  # type: ignore[no-any-return]
         return partial(draw, mask=action_mask_of(observation))
@@ -380,7 +386,7 @@ class BaseAgent(Recorded):
 
         def mode(dist_info: Tensors) -> Any:
             chosen_from.append(dist_info)
-            return self.distribution.mode(dist_info)
+            return self._among_valid(self.distribution.mode, inputs[0])(dist_info)
 
         action, _ = self.choose(outputs, mode)
         return action, rnn_state, chosen_from[0] if chosen_from else None
@@ -412,6 +418,7 @@ class BaseAgent(Recorded):
             return None
         choose = self.choose
         masked = self.mask_sizes is not None and self.masks_choices
+        flatten: Any = leaves_of if isinstance(self.distribution, Joint) else tuple
 
         def policy(observation: Arrays, noise: Arrays) -> tuple[Any, tuple[Any, ...], Any]:
             def sample(dist_info: Any) -> Any:
@@ -421,7 +428,7 @@ class BaseAgent(Recorded):
 
             action, fields = choose(forward(observation), sample)
             if isinstance(fields[0], tuple):  # a record of parameters
-                fields = (*fields[0], *fields[1:])
+                fields = (*flatten(fields[0]), *fields[1:])
             return action, fields[:-1], fields[-1]
 
         return policy

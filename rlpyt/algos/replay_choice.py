@@ -7,6 +7,7 @@ import numpy as np
 from rlpyt.models.observation import IMAGE_DIM, channels_are_last
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.frame_storage import stack_part
 from rlpyt.replays.non_sequence.frame import (
     AsyncPrioritizedReplayFrameBuffer,
     AsyncUniformReplayFrameBuffer,
@@ -78,7 +79,7 @@ def check_replay_class(algo: str, custom: Any, default: Any, observation: Tensor
         wrong = f"has {'' if prioritized else 'no '}priorities (prioritized_replay={expected[1]})"
     elif expected[2] and not shared:
         wrong = "is not in shared memory, which this runner needs"
-    elif issubclass(custom, FrameBufferMixin) and np.ndim(leaves_of(observation)[0]) < 2:
+    elif issubclass(custom, FrameBufferMixin) and max(map(np.ndim, leaves_of(observation))) < 2:
         wrong = f"stores stacks of frames, but observations are {list(np.shape(observation))}"
     if wrong:
         raise ValueError(
@@ -90,13 +91,16 @@ def check_replay_class(algo: str, custom: Any, default: Any, observation: Tensor
 def is_frame_stack(observation: Tensors) -> bool:
     """Return True if an observation looks like a stack of C frames, uint8 [C, H, W].
 
-    Images [H, W, C] are not, see `rlpyt.models.observation.channels_are_last`. A single channel is
-    not a stack. Three channels, or a multiple of three, are assumed to be RGB
+    It may have a mask of actions beside it. Images [H, W, C] are not stacks, see
+    `rlpyt.models.observation.channels_are_last`; neither is a single channel. Three channels, or a
+    multiple of three, are assumed to be RGB
     images, of which a step adds more than the last channel. For stacks of 3, 6, ... gray frames
     choose a ``ReplayBufferCls`` for frames; otherwise they are stored whole, which is correct but
     takes C times the memory.
     """
-    array = np.asarray(observation) if not isinstance(observation, tuple) else None
+    part = stack_part(observation)
+    stack: Any = observation if part is None else getattr(observation, part)
+    array = np.asarray(stack) if not isinstance(stack, tuple) else None
     if array is None or array.ndim != IMAGE_DIM or array.dtype != np.uint8:
         return False
     if channels_are_last(array.shape):

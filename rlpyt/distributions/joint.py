@@ -43,9 +43,13 @@ class Joint(Distribution):
         if len(names) != len(self.parts):
             raise ValueError(f"parts must be one for each of {names}, got {len(self.parts)}.")
         self.DistInfo = namedarraytuple("JointDistInfo", field_names(names))
-        self._specs = [part.noise_spec for part in self.parts]
-        sizes = [math.prod(spec.shape) for spec in self._specs if spec is not None]
-        self.noise_spec = NoiseSpec("normal", (sum(sizes),))
+        self._noise_of: list[tuple[slice, NoiseSpec]] = []  # columns of each part's noise
+        n = 0
+        for part in self.parts:
+            assert part.noise_spec is not None
+            first, n = n, n + math.prod(part.noise_spec.shape)
+            self._noise_of.append((slice(first, n), part.noise_spec))
+        self.noise_spec = NoiseSpec("normal", (n,))
 
     @property
     def dim(self) -> int:
@@ -59,12 +63,10 @@ class Joint(Distribution):
 
     def draw(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         """Return the actions that ``sample`` draws from this noise [*lead, n]."""
-        drawn, first = [], 0
-        for part, info, spec in zip(self.parts, tuple(dist_info), self._specs, strict=True):
-            assert spec is not None
-            own = noise[..., first : first + math.prod(spec.shape)]
-            first += own.shape[-1]
-            own = own.reshape((*own.shape[:-1], *spec.shape))
+        drawn = []
+        rows = zip(self.parts, tuple(dist_info), self._noise_of, strict=True)
+        for part, info, (columns, spec) in rows:
+            own = noise[..., columns].reshape((*noise.shape[:-1], *spec.shape))
             drawn.append(part.draw(info, _uniform(own) if spec.kind == "uniform" else own))
         return self._action(iter(drawn))
 

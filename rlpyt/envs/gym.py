@@ -27,7 +27,7 @@ from rlpyt.envs.legacy_gym import (
     has_info,
     reset_with_seed,
 )
-from rlpyt.envs.masks import mask_reader, masked_space, warn_of_unread_mask
+from rlpyt.envs.masks import mask_reader, masked_space, refuse_late_mask, warn_of_unread_mask
 from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -75,9 +75,11 @@ class GymEnvWrapper(EnvLayer):
         space = _wrapped(env.observation_space, obs_null_value, "obs", force_float32)
         self._observation_space = self._unmasked_space = space
         self._masks = mask_reader(env, space, self._action_space)
+        self._read_mask, self._has_unread_mask = None, False
         if self._masks is not None:
             self._observation_space, self._nested = masked_space(space, self._masks.space)
             self._MaskedCls = type(self._observation_space.shape)
+            self._read_mask = self._masks.read
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None
@@ -95,6 +97,7 @@ class GymEnvWrapper(EnvLayer):
         identity = getattr(observation, "identity", True)
         self._convert = None if identity else observation.convert
         self._always_info = True  # until the first step shows whether there is any
+        self._only_mask = False  # True if info has a mask of actions and nothing else
         self._info_if_not_timeout = self._info_if_timeout = None
 
     def _bind_step(self) -> None:
@@ -117,7 +120,7 @@ class GymEnvWrapper(EnvLayer):
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = as_flag("terminated", terminated, self.env)
             truncated = as_flag("truncated", truncated, self.env)
-        if self._always_info or info:
+        if self._always_info or (info and (not self._only_mask or terminated or truncated)):
             if self._info_schema is None:
                 self._select_conversion(observation)
             env_info = self._convert_info(info, truncated and not terminated)
@@ -127,8 +130,10 @@ class GymEnvWrapper(EnvLayer):
             env_info = self._info_if_not_timeout
         if self._convert is not None:
             observation = self._convert(observation)
-        if self._masks is not None:
-            observation = self._masked(observation, info, terminated)
+        if self._read_mask is not None:
+            mask = self._read_mask(info, terminated)
+            parts = (*observation, mask) if self._nested else (observation, mask)
+            observation = _new_tuple(self._MaskedCls, parts)
         if type(reward) is not float:
             reward = _as_float(reward, self.env)
         return _new_tuple(EnvStep, (observation, reward, terminated or truncated, env_info))
@@ -153,18 +158,14 @@ class GymEnvWrapper(EnvLayer):
             self._select_conversion(observation)
         if self._convert is not None:
             observation = self._convert(observation)
-        if self._masks is not None:
-            return self._masked(observation, info)
+        if self._read_mask is not None:
+            mask = self._read_mask(info)
+            parts = (*observation, mask) if self._nested else (observation, mask)
+            return _new_tuple(self._MaskedCls, parts)
         if FIELD in info and not has_mask(self._observation_space):
+            self._has_unread_mask = True
             warn_of_unread_mask(self.env, self._action_space)
         return observation
-
-    def _masked(self, observation: Any, info: Any, terminated: bool = False) -> Any:
-        """Return an observation with the mask as its last part."""
-        assert self._masks is not None
-        mask = self._masks.read(info, terminated)
-        parts = (*observation, mask) if self._nested else (observation, mask)
-        return _new_tuple(self._MaskedCls, parts)
 
     def _adapt_legacy(self) -> None:
         """Translate return values of the old interface from now on."""
@@ -183,9 +184,12 @@ class GymEnvWrapper(EnvLayer):
 
     def _convert_info(self, info: Any, timeout: bool) -> Any:
         if self._info_schema is None:
+            if self._masks is None and not self._has_unread_mask:
+                refuse_late_mask(self.env, info, self._observation_space, self._action_space)
             ignored = () if self._masks is None else (FIELD,)
             self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored)
             self._always_info = bool(schema.fields)
+            self._only_mask = self._masks is not None and not schema.fields
             self._info_if_timeout = schema.convert({}, True)
             self._info_if_not_timeout = schema.convert({}, False)
         return self._info_schema.convert(info, timeout)

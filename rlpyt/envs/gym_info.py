@@ -40,7 +40,7 @@ class InfoSchema:
         ignored: Sequence[str] = (),
     ) -> None:
         self.fields: dict[Any, Any] = {}  # info key -> InfoSchema, or the example value
-        self._known = {*example, *ignored}
+        self._known, self._ignored = set(example), set(ignored)
         self._reported: set[Any] = set()
         for key, value in example.items():
             if key in ignored:
@@ -60,7 +60,7 @@ class InfoSchema:
             for k, v in self.fields.items()
         ]
         self._types = [type(v) for v in self.fields.values()]
-        plain = len(self._known) == len(self.fields) > 1
+        plain = len(self._known - self._ignored) == len(self.fields) > 1
         if plain and not any(issubclass(cls, np.ndarray | InfoSchema) for cls in self._types):
             self._numbers = itemgetter(*self.fields)  # of all keys at once
 
@@ -79,7 +79,7 @@ class InfoSchema:
                 value = self._fit(key, value)
             values.append(value)
         if info.keys() != self._known:
-            for key in info.keys() - self._known:
+            for key in info.keys() - self._known - self._ignored:
                 self._report(key, "was absent at the first step and is ignored")
         return tuple.__new__(self.cls, (*values, *appended))
 

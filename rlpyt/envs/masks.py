@@ -24,7 +24,7 @@ from rlpyt.utils.collections import namedtuple_class
 
 Array = np.ndarray[Any, Any]
 BYTES = tuple(map(np.dtype, (np.int8, np.bool_, np.uint8)))
-_new_tuple = tuple.__new__  # twice as fast as calling the named tuple
+INT8 = BYTES[0]
 
 
 class MaskReader:
@@ -58,7 +58,7 @@ class MaskReader:
             return self._none
         mask = info.get(FIELD) if self._method is None else self._method()
         if type(mask) is np.ndarray and mask.shape == self._shape and mask.dtype in BYTES:
-            return mask.view(np.int8)
+            return mask if mask.dtype is INT8 else mask.view(INT8)
         return self._converted(mask)
 
     def _converted(self, mask: Any) -> Array:
@@ -281,6 +281,21 @@ def add_vector_masks(envs: Any) -> Any:
     except ValueError:  # an unsupported space, reported later
         return envs
     return VectorActionMask(envs) if sizes and FIELD in envs.reset()[1] else envs
+
+
+def refuse_late_mask(env: Any, info: Any, observation_space: Space, action_space: Space) -> None:
+    """Check that ``info`` of step has no mask of actions, since that of reset had none.
+
+    Raises:
+        ValueError: it has a mask.
+    """
+    if FIELD not in info or has_mask(observation_space) or not mask_sizes(action_space):
+        return
+    raise ValueError(
+        f"{env}: info of step has {FIELD!r}, but that of reset had none. Return a mask from reset "
+        "and from every step that does not terminate the episode; all ones if every action is "
+        "valid."
+    )
 
 
 def warn_of_unread_mask(env: Any, action_space: Space) -> None:

@@ -19,6 +19,7 @@ from rlpyt.experiments.options import CONFIG, RunOptions, read_options
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
@@ -233,7 +234,15 @@ class Run:
 
         Returns:
             The action, for the environment's ``step``.
+
+        Raises:
+            ValueError: the observation has a mask that allows no action.
         """
+        mask = action_mask_of(observation)
+        if mask is not None:
+            invalid = mask_error(np.asarray(mask), mask_sizes(self.agent.env_spaces.action))
+            if invalid is not None:
+                raise ValueError(invalid[1])
         inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
         self.agent.set_deterministic(deterministic, self.itr)
         action, _ = self.agent.step(*inputs)
@@ -261,11 +270,16 @@ class Run:
         if seed is not None:
             env.seed(seed)
         traj_info = self.recipe.TrajInfoCls()
-        observation, reward, done = env.reset(), 0.0, False
+        observation, reward, done, t = env.reset(), 0.0, False, 0
         self.reset()
         while not done:
-            action = self.act(observation, reward, deterministic)
+            try:
+                action = self.act(observation, reward, deterministic)
+            except ValueError as error:
+                error.add_note(f"In step {t} of an episode of {env}.")
+                raise
             next_observation, reward, done, info = env.step(action)
+            t += 1
             traj_info.step(observation, action, reward, done, None, info)
             observation = next_observation
             done = done and bool(getattr(info, "traj_done", True))

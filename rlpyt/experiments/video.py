@@ -17,6 +17,7 @@ from rlpyt.envs.base import build_env
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.run import Run
 from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from rlpyt.utils.checks import whole_number
 from rlpyt.vis.images import Image, captioned, picture_of, shrunk, tile
@@ -201,6 +202,7 @@ class _AgentActor(_Actor):
         self._agent = agent
         self._null = buffer_func(spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(spaces.action)
+        self._action_space = spaces.action
         self._observation = buffer_from_example(spaces.observation.null_value(), n)
         self._action = buffer_from_example(self._null, n)
         self._reward = np.zeros(n, np.float32)
@@ -221,6 +223,12 @@ class _AgentActor(_Actor):
         self._agent.reset_one(b)
 
     def __call__(self, rows: list[int]) -> list[Any]:
+        masks = action_mask_of(self._observation)
+        if masks is not None:
+            invalid = mask_error(masks[rows], mask_sizes(self._action_space))
+            if invalid is not None:
+                (i,), message = invalid
+                raise ValueError(f"environment {rows[i]}: {message}")
         inputs = (self._observation, self._action, self._reward)
         with torch.no_grad():
             action, _ = self._agent.step(*(torchify_buffer(part) for part in inputs))

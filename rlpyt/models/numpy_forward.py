@@ -23,9 +23,9 @@ from torch import fx, nn
 
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.observation import Shape, flatten_numpy, is_composite, mask_size
+from rlpyt.models.observation import MARKED, Shape, flatten_numpy, is_composite, mask_size
 from rlpyt.models.running_mean_std import RunningMeanStdModel
-from rlpyt.spaces.action_mask import action_mask_of
+from rlpyt.spaces.action_mask import FIELD, action_mask_of
 from rlpyt.utils.buffer import Arrays
 
 Array = NDArray[np.float32]
@@ -35,7 +35,7 @@ CONTAINERS = (MlpModel, nn.Sequential)
 MAX_LOOP_COLUMNS = 4  # up to this number, a loop over columns is faster than a reduction
 
 _ZERO = np.zeros((), np.float32)
-_LOWEST = np.finfo(np.float32).min
+_LOWEST = np.array(np.finfo(np.float32).min)
 
 
 def _relu(x: Array, out: Array) -> None:
@@ -107,7 +107,13 @@ class NumpyForward:
         self.live = live
         self._program = program
         self._observation_shape = observation_shape
-        self._is_vector = not is_composite(observation_shape)
+        self._part: Any = None
+        vector: Any = observation_shape
+        if mask_size(observation_shape) is not None and len(observation_shape) == 2:
+            # One part beside the mask is read as it is, without a loop over parts.
+            (name,) = set(vector._fields) - {FIELD}
+            self._part, vector = operator.attrgetter(name), getattr(observation_shape, name)
+        self._is_vector = not is_composite(vector) and type(vector) not in MARKED
         self._normalize = normalize
         self._mask_size = None if program.mask is None else mask_size(observation_shape)
         self._weights = [
@@ -126,16 +132,16 @@ class NumpyForward:
         """Evaluate observations [B, *observation_shape], or a named tuple of them."""
         if self.live:
             self.refresh()
-        x: Any = observation
+        x: Any = observation if self._part is None else self._part(observation)
         if not self._is_vector or x.ndim != 2 or x.dtype != np.float32:
-            x = flatten_numpy(x, self._observation_shape)
+            x = flatten_numpy(observation, self._observation_shape)
         if self._normalize is not None:
             x = (x - self._mean) / self._std
             np.clip(x, -self._normalize[1], self._normalize[1], out=x)
         bound = self._bound.get(len(x))
         stages, tail, results, invalid = self._allocate(len(x)) if bound is None else bound
         if invalid is not None:
-            np.equal(action_mask_of(observation), 0, invalid)
+            np.logical_not(action_mask_of(observation), invalid)
         for dots, flat, bias, activations in stages:
             for source, weight, out in dots:
                 (x if source is None else source).dot(weight, out)
@@ -446,7 +452,7 @@ def _copy(free: Any, x: Any) -> Bound:
 
 
 def _item(free: Any, x: Any, index: Any) -> Bound:
-    return x[index], None
+    return None if x is None else x[index], None  # there may be no mask
 
 
 def _split_view(free: Any, x: Any, sizes: Any, dim: int = 0) -> Bound:
@@ -502,10 +508,8 @@ def _mean(free: Any, x: Array, dim: int, keepdim: bool = False) -> Bound:
 def _softmax(free: Any, x: Array, dim: int, dtype: Any = torch.float32) -> Bound:
     if dim not in (-1, x.ndim - 1) or dtype is not torch.float32:
         raise _Untranslatable
-    out = x if free[0] else np.empty_like(x)
-    rows = out if out.ndim == 2 else out.reshape(-1, out.shape[-1])
-    if not np.shares_memory(rows, out):
-        raise _Untranslatable
+    out = x if free[0] and (x.ndim == 2 or x.flags.c_contiguous) else np.empty(x.shape, np.float32)
+    rows = out if out.ndim == 2 else out.reshape(-1, out.shape[-1])  # a view
     softmax = softmax_in_place(rows)
     if out is x:
         return out, softmax
@@ -525,7 +529,7 @@ def _mask_logits(free: Any, x: Array, invalid: NDArray[np.bool_] | None) -> Boun
     def mask() -> None:
         if out is not x:
             out[...] = x
-        np.copyto(out, _LOWEST, where=invalid)
+        out[invalid] = _LOWEST
 
     return out, mask
 

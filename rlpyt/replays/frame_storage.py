@@ -9,8 +9,9 @@ from rlpyt.replays.memory import Memory, Part
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rows import RowBatch, example_array
 from rlpyt.replays.storage import FullStorage, Slices
+from rlpyt.spaces.action_mask import FIELD, action_mask_of
 from rlpyt.utils.buffer import Arrays, numpify_buffer
-from rlpyt.utils.collections import NamedArrayTuple, without_fields
+from rlpyt.utils.collections import NamedArrayTuple, with_fields, without_fields
 
 # Source of the older frames of a row: the previous row, zeros, copies of the row's newest frame, or
 # the previous row that is not void.
@@ -25,6 +26,9 @@ class FrameStorage(FullStorage):
     from the newest frames of the C - 1 rows before. At the beginning of an episode, the older
     frames are zeros, copies of the first frame, or those of the previous rows without void ones
     (for example after a lost life), as the environment returned them.
+
+    An observation may also have two parts, such a stack and a mask of actions, which is stored with
+    the rows.
     """
 
     _internal = np.uint8(PREVIOUS)
@@ -32,12 +36,13 @@ class FrameStorage(FullStorage):
     def __init__(
         self, example: NamedArrayTuple, extra: Any, ring: Ring, memory: Memory, final_capacity: int
     ) -> None:
-        shape = _frames_shape(example.observation)
+        self._part = stack_part(example.observation)
+        shape = _frames_shape(self._stack(example.observation))
         self.n_frames = C = shape[0]
         self.rows_before = C - 1
         self._steps_checked = 0  # steps with differing frames checked so far
         super().__init__(example, extra, ring, memory, final_capacity)
-        dtype = example_array(example.observation).dtype
+        dtype = example_array(self._stack(example.observation)).dtype
         self._frames = _Frames(ring.T, ring.B, shape, dtype, memory)
 
     @property
@@ -63,14 +68,25 @@ class FrameStorage(FullStorage):
         """Return the bytes per transition."""
         return self.rows.row_bytes + int(self.frames[0, 0].nbytes)
 
+    def _stack(self, observation: Any) -> Any:
+        """Return the stack of frames in an observation."""
+        return observation if self._part is None else getattr(observation, self._part)
+
+    def _with_stack(self, observation: Any, stack: Any) -> Any:
+        """Return an observation with another stack of frames."""
+        return stack if self._part is None else observation._replace(**{self._part: stack})
+
     def _row_fields(self, example: NamedArrayTuple) -> Any:
-        return _without_observation(example)
+        if self._part is None:
+            return without_fields(example, "observation", typename="SamplesToBuffer")
+        return with_fields(example, observation=self._with_stack(example.observation, None))
 
     def _final_example(self, example: NamedArrayTuple) -> Any:
-        return example_array(example.observation)[-1]
+        observation = example.observation
+        return self._with_stack(observation, example_array(self._stack(observation))[-1])
 
     def _final_part(self, observation: Arrays) -> Any:
-        return observation[:, -1]
+        return self._with_stack(observation, self._stack(observation)[:, -1])
 
     def prepare(
         self, start: int, samples: NamedArrayTuple, void: NDArray[Any] | None
@@ -83,7 +99,7 @@ class FrameStorage(FullStorage):
         Raises:
             ValueError: older frames have none of these sources.
         """
-        stacks, done = numpify_buffer(samples.observation), numpify_buffer(samples.done)
+        stacks, done = numpify_buffer((self._stack(samples.observation), samples.done))
         source = np.full(done.shape, PREVIOUS, np.uint8)
         if self.n_frames == 1:
             return source
@@ -168,17 +184,21 @@ class FrameStorage(FullStorage):
     def write(self, slices: Slices, samples: NamedArrayTuple, prepared: Any) -> None:
         """Write rows [T, B], with the last frame of each observation."""
         super().write(slices, samples, prepared)
-        self._frames.write(slices, numpify_buffer(samples.observation)[:, :, -1])
+        self._frames.write(slices, numpify_buffer(self._stack(samples.observation))[:, :, -1])
         for stored, given in slices:
             self.rows.tree.internal[stored] = prepared[given]
 
     def observations(self, batch: RowBatch, k: Any) -> Any:
-        """Return the stacks [..., C, ...] of plane k of a batch."""
+        """Return the observations [..., C, ...] of plane k of a batch."""
         if k not in batch.adjacent:
-            return self.stacks(batch.idxs[k], self.n_frames)
-        if batch.stacks is None:
-            batch.stacks = self._adjacent_stacks(batch)
-        return batch.stacks[batch.adjacent.index(k)]
+            stack = self.stacks(batch.idxs[k], self.n_frames)
+        else:
+            if batch.stacks is None:
+                batch.stacks = self._adjacent_stacks(batch)
+            stack = batch.stacks[batch.adjacent.index(k)]
+        if self._part is None:
+            return stack
+        return self._with_stack(batch(self.fields.observation, k), stack)
 
     def _adjacent_stacks(self, batch: RowBatch) -> tuple[Any, Any]:
         """Return the stacks of two adjacent planes.
@@ -235,10 +255,11 @@ class FrameStorage(FullStorage):
 
     def final_observations(self, keys: NDArray[Any], idxs: NDArray[Any]) -> Any:
         """Return stacks [K, C, ...]: the last C - 1 frames of rows ``idxs`` and the final frame."""
+        final = self.finals.get(keys)
         stack = np.empty((len(keys), *self._frames.shape), self._frames.dtype)
         stack[:, :-1] = self.stacks(idxs, self.n_frames)[:, 1:]
-        stack[:, -1] = self.finals.get(keys)
-        return stack
+        stack[:, -1] = self._stack(final)
+        return self._with_stack(final, stack)
 
     def state(self, rows: int) -> dict[str, Any]:
         """Return rows, final observations and frames."""
@@ -289,14 +310,19 @@ class _Frames(Part):
         self.frames[self.T + self.older] = self.frames[self.older]
 
 
-def _without_observation(samples: NamedArrayTuple) -> Any:
-    return without_fields(samples, "observation", typename="SamplesToBuffer")
+def stack_part(observation: Any) -> str | None:
+    """Return the name of the part beside a mask of actions, if these are all; else ``None``."""
+    if action_mask_of(observation) is None or len(observation._fields) != 2:
+        return None
+    names: tuple[str, ...] = observation._fields
+    return names[0] if names[1] == FIELD else names[1]
 
 
 def _frames_shape(observation: Arrays) -> tuple[int, ...]:
     if isinstance(observation, tuple) or example_array(observation).ndim < 1:
         raise TypeError(
-            "observations must be one array [C, ...] of C frames, oldest first, to be stored as "
-            "frames. Use a replay that stores whole observations (a name without 'Frame')."
+            "observations must be one array [C, ...] of C frames, oldest first, alone or with a "
+            "mask of actions, to be stored as frames. Use a replay that stores whole observations "
+            "(a name without 'Frame')."
         )
     return example_array(observation).shape

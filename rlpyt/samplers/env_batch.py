@@ -129,7 +129,11 @@ class ListEnvBatch(EnvBatch):
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         super().__init__(envs, context)
         self.B = len(envs)
-        self._record = self._shape = None
+        # Set by ``_bind`` for a record.
+        self._step: Any = None
+        self._bound: Any = None
+        self._has_parts = False  # observations have parts, all of them arrays
+        self._part_class: type | None = None  # class of such observations, once one was checked
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
@@ -144,7 +148,7 @@ class ListEnvBatch(EnvBatch):
             check_observation(first, observation, "observation after reset")
             observation[b] = first
 
-    def advance(
+    def advance(  # noqa: PLR0912 - the usual cases of the innermost loop
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
     ) -> list[int]:
         """Step one environment after another.
@@ -152,11 +156,11 @@ class ListEnvBatch(EnvBatch):
         Raises:
             ValueError, TypeError: an output of an environment is invalid.
         """
-        observation, _, reward, done, _, _ = step
-        progress, last_info = self.progress, self._last_info
-        if observation is not self._record:
-            self._record, self._shape = observation, shapes_of(observation, 1)
-        shape = self._shape
+        if step is not self._step:
+            self._bind(step)
+        observation, rows, shape, reward, done = self._bound
+        part_class, progress, last_info = self._part_class, self.progress, self._last_info
+        array = np.ndarray
         self.context.actions = action
         progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
@@ -168,8 +172,9 @@ class ListEnvBatch(EnvBatch):
                 result = None
                 result = env_step(action[b])
                 o, r, d, info = result
-                same_shape = type(o) is np.ndarray and o.shape == shape
-                if validate or (shape and not same_shape and shapes_of(o) != shape):
+                same_shape = type(o) is array and o.shape == shape
+                has_parts = type(o) is part_class  # their shapes are checked below
+                if validate or not (same_shape or has_parts or not shape or shapes_of(o) == shape):
                     check_step(result, step)
                 if info is not last_info[b]:
                     self._write_info(step.env_info, b, info)
@@ -180,14 +185,39 @@ class ListEnvBatch(EnvBatch):
                     ended.append(b)
                 elif d is not False:  # None would count as False
                     check_reward_and_done(r, d)
-                observation[b] = o
+                if same_shape:
+                    rows[b][...] = o
+                elif has_parts:
+                    for row, part, part_shape in zip(rows[b], o, shape):
+                        if type(part) is not array or part.shape != part_shape:
+                            check_step(result, step)
+                        row[...] = part
+                else:
+                    observation[b] = o
                 reward[b] = r
                 done[b] = d
         except Exception:
             if result is not None:
                 explain(result, step)
             raise
+        if validate and part_class is None and self._has_parts and result is not None:
+            self._part_class = type(result[0])  # checked above
         return ended
+
+    def _bind(self, step: NamedArrayTuple) -> None:
+        """Prepare to write rows of this record without indexing its leaves at every step."""
+        observation = step.observation
+        parts = tuple(observation) if isinstance(observation, tuple) else ()
+        self._part_class = None
+        self._has_parts = bool(parts) and all(isinstance(part, np.ndarray) for part in parts)
+        rows: list[Any] = []
+        if self._has_parts:
+            rows = [[part[b, ...] for part in parts] for b in range(self.B)]
+        elif isinstance(observation, np.ndarray):
+            rows = [observation[b, ...] for b in range(self.B)]
+        # Memoryviews are written faster than arrays.
+        self._bound = observation, rows, shapes_of(observation, 1), step.reward.data, step.done.data
+        self._step = step
 
     def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
         """Return a sample of the environment's action space."""

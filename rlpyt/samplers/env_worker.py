@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rlpyt.samplers.collections import TrajInfo
     from rlpyt.samplers.tiles import ActingAgent
 
+Array = np.ndarray[Any, Any]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvWorkerSpec(ChildEnvs):
@@ -314,14 +316,21 @@ class EnvWorker:
         Raises:
             ValueError: a mask is invalid.
         """
-        env = self.slots[slot].env
-        done = env.done
-        used = np.ones_like(done, dtype=np.bool_)
-        used[1:] = ~(done[1:] & done[:-1])  # not in rows that wait for a reset
-        found = mask_error(action_mask_of(env.observation), self._mask_sizes, used)
+        found = self._mask_error(slot, self.slots[slot].env.done)
         if found is not None:
             (t, b), message = found
             self._raise_mask_error(slot, t, b, message)
+
+    def _mask_error(self, slot: int, done: Array) -> Any:
+        """Return what ``mask_error`` finds in the rows of ``done`` [T, B]."""
+
+        def used() -> Array:
+            rows = np.ones_like(done, dtype=np.bool_)
+            rows[1:] = ~(done[1:] & done[:-1])  # not in rows that wait for a reset
+            return rows
+
+        masks = action_mask_of(self.slots[slot].env.observation)
+        return mask_error(masks[: len(done)], self._mask_sizes, used)
 
     def _raise_mask_error(self, slot: int, t: int, b: int, message: str) -> NoReturn:
         """Raise ValueError about the mask of row t, which the step before or a reset returned."""
@@ -336,15 +345,16 @@ class EnvWorker:
         Environments may reject the actions that an agent takes if no action is valid.
 
         Raises:
-            ValueError: a mask of the current step is invalid.
+            ValueError: a mask of this batch is invalid.
         """
-        env, t = self.slots[slot].env, self.context.progress[status.STEP]
+        t = self.context.progress[status.STEP]
         if not self._mask_sizes or t < 0:
             return
-        used = ~env.done[t - 1].astype(np.bool_) if t else True
-        found = mask_error(action_mask_of(env.observation)[t], self._mask_sizes, used)
+        done = self.slots[slot].env.done[: t + 1].copy()
+        done[t] = True  # not written yet; if True the step before, the row may wait for a reset
+        found = self._mask_error(slot, done)
         if found is not None:
-            (b,), message = found
+            (t, b), message = found
             try:
                 self._raise_mask_error(slot, t, b, message)
             except ValueError as clear_error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from rlpyt.errors import NonFiniteError
-from rlpyt.processes.status import ROW
+from rlpyt.processes.status import ACTIVITY, ROW, STEPPING
 from rlpyt.samplers.buffer import agent_examples, env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import EnvBatch, is_batch, make_env_batch
@@ -21,7 +21,7 @@ from rlpyt.samplers.policy_source import (
 )
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
-from rlpyt.spaces.action_mask import action_mask_of, mask_sizes, no_valid_action
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import NamedArrayTuple
 
@@ -122,6 +122,7 @@ class EvalCollector(BaseEvalCollector):
         if self._env_batch is None:
             self._env_batch = make_env_batch(self.envs, self.context)
             self._mask_sizes = mask_sizes(self._env_batch.spaces.action)
+            self._mask_starts = np.cumsum((0, *self._mask_sizes[:-1]))
             self._step = buffer_func(self.example_step, np.zeros_like)
             if self.step_buffer_np is not None:
                 self._step = self._step._replace(**dict(self.step_buffer_np.items()))
@@ -170,16 +171,34 @@ class EvalCollector(BaseEvalCollector):
             NonFiniteError: the ``Return`` of an episode is NaN or infinite.
         """
         self._finished: list[Any] = []
-        self._rollout.run(n, first=self._t)
+        try:
+            self._rollout.run(n, first=self._t)
+        except Exception as error:
+            self._raise_mask_cause(error)
+            raise
         self._t += n
         return self._finished
 
     def _watch_step(self, b: int, a: object, r: float, d: bool, info: object) -> None:
         step = self._step
         masks = action_mask_of(step.observation)
-        if masks is not None and not masks[b].any():
-            raise ValueError(no_valid_action(masks[b], self._mask_sizes))
+        if masks is not None and not np.logical_or.reduceat(masks[b], self._mask_starts).all():
+            raise ValueError(self._mask_error(b))
         self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
+
+    def _mask_error(self, b: int) -> str | None:
+        """Return the message for an invalid mask of row b, ``None`` if there is none."""
+        masks = action_mask_of(self._step.observation)
+        found = None if masks is None else mask_error(masks[b], self._mask_sizes)
+        return None if found is None else found[1]
+
+    def _raise_mask_cause(self, error: Exception) -> None:
+        """Raise ValueError instead of this error if an environment failed after an invalid mask."""
+        progress = self.context.progress
+        if progress[ACTIVITY] == STEPPING:
+            message = self._mask_error(progress[ROW])
+            if message not in (None, str(error)):
+                raise ValueError(message) from error
 
     def _on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool:
         """Count episodes, and reset environments whose quota is not reached.

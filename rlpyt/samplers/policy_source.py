@@ -98,6 +98,7 @@ class LocalPolicy:
         self._step = step
         self._inputs = torchify_buffer((step.observation, step.action, step.reward))
         self._action_leaves = leaves_of(step.action)
+        self._has_parts = isinstance(step.action, tuple)
         self._info_leaves = leaves_of(step.agent_info)
         self._noise: Array | None = None
         self._noise_torch: torch.Tensor | None = None
@@ -130,7 +131,11 @@ class LocalPolicy:
         """Write action and agent_info of step t into the record; return True."""
         if self._policy is not None:
             action, parameters, value = self._policy(self._step.observation, self._noise[t])  # type: ignore[index]
-            self._action_leaves[0][...] = action
+            if self._has_parts:
+                for leaf, new in zip(self._action_leaves, leaves_of(action)):
+                    leaf[...] = new
+            else:
+                self._action_leaves[0][...] = action
             for leaf, new in zip(self._info_leaves, (*parameters, value)):
                 leaf[...] = new
             return True

@@ -380,9 +380,12 @@ def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: A
     for tile, policy in parts:
         part = buffer_func(observation, np.take, tile.env_idxs.numpy(), 0)
         action, parameters, last = policy(part, noise[tile.env_idxs.numpy()])
-        results.append([leaf[tile.kept_rows.numpy()] for leaf in (action, *parameters, last)])
+        leaves = (*leaves_of(action), *parameters, last)
+        results.append([leaf[tile.kept_rows.numpy()] for leaf in leaves])
     joined = [np.concatenate(leaves) if len(parts) > 1 else leaves[0] for leaves in zip(*results)]
-    return joined[0], tuple(joined[1:-1]), joined[-1]
+    n = len(parameters) + 1
+    actions = iter(joined)
+    return buffer_func(action, lambda _: next(actions)), tuple(joined[-n:-1]), joined[-1]
 
 
 @contextmanager

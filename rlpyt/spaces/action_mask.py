@@ -140,17 +140,31 @@ def no_valid_action(mask: Any, sizes: tuple[int, ...]) -> str:
     )
 
 
+def _is_valid(mask: np.ndarray[Any, Any], sizes: tuple[int, ...]) -> bool:
+    """Return True if every row of a mask [*lead, n] is valid; a fast check of whole batches."""
+    if mask.dtype.itemsize != 1:
+        return False
+    numbers = mask.view(np.uint8)
+    if not numbers.size or numbers.max() > 1:
+        return False
+    parts = np.split(numbers, np.cumsum(sizes)[:-1], -1)
+    return all(part.any(-1).all() for part in parts)
+
+
 def mask_error(mask: np.ndarray[Any, Any], sizes: tuple[int, ...], used: Any = True) -> Any:
     """Find the first row of a recorded mask that is not a mask.
 
     Args:
         mask: [*lead, n].
         sizes: number of choices of each discrete component.
-        used: [*lead] bool, rows in which an action was chosen.
+        used: [*lead] bool, rows in which an action was chosen, or a function that returns them.
 
     Returns:
         ``None``, or (index of the row, message).
     """
+    if _is_valid(mask, sizes):
+        return None
+    used = used() if callable(used) else used
     starts = np.cumsum((0, *sizes[:-1]))
     n_valid = np.add.reduceat(mask, starts, -1, dtype=np.float32)
     empty = (n_valid == 0).any(-1) & used

@@ -224,7 +224,7 @@ def check_fast_policy(case: AgentCase) -> None:
         action, info = case.act(agent, t)
         observation = numpify_buffer(case.at(t).observation)
         own, parameters, value = policy(observation, case.noise(agent.noise_spec, t))
-        ours = tuple(np.asarray(x) for x in (own, *parameters, value))
+        ours = tuple(np.asarray(x) for x in (*leaves_of(own), *parameters, value))
         theirs = (*leaves_of(action), *leaves_of(info))
         what = f"step {t}: fast_policy() and step() differ"
         fix = "make its functions equal to model and distribution, or pass fast_acting=False."

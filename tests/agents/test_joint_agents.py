@@ -19,7 +19,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.testing import check_agent, check_env
-from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of, torchify_buffer
 from rlpyt.utils.seed import set_seed
 from tests.hybrid_env import ACTIONS, BOX, HybridEnv
 
@@ -60,6 +60,32 @@ def test_agents_keep_the_contract(action, recurrent, masked):
     agent = agent_for(env.spaces, recurrent)
     assert type(agent) is (JointLstmAgent if recurrent else JointMlpAgent)
     assert check_agent(agent, env).ok
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_agents_act_in_numpy_as_in_torch(action, masked):
+    if masked and action == "boxes":
+        return
+    env = make(action=action, masked=masked)
+    agent = agent_for(env.spaces)
+    agent.initialize(env.spaces)
+    agent.sample_mode(0)
+    policy, env_batch = agent.fast_policy(), [make(action=action, masked=masked) for _ in range(B)]
+    for seed in range(5):
+        for b, one in enumerate(env_batch):
+            one.seed(seed * B + b)
+        rows = [leaves_of(one.reset()) for one in env_batch]
+        leaves = iter([np.stack(leaf) for leaf in zip(*rows)])
+        observation = buffer_func(env.reset(), lambda _, leaves=leaves: next(leaves))
+        noise = torch.randn(B, *agent.noise_spec.shape)
+        agent.set_noise(noise)
+        chosen, info = agent.step(torchify_buffer(observation), None, torch.zeros(B))
+        own, parameters, value = policy(observation, noise.numpy())
+        for a, b in zip(leaves_of(own), leaves_of(chosen), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+        for a, b in zip((*parameters, value), leaves_of(info), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("algo", [PPO, A2C, VTrace])

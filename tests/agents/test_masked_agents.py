@@ -1,5 +1,8 @@
 """Agents choose valid actions only, in torch and in numpy."""
 
+import math
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -10,12 +13,22 @@ from rlpyt.agents.random import RandomAgent
 from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy, EpsilonGreedy
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.es.agent import EsAgent
+from rlpyt.models.pg.joint import output_sizes
 from rlpyt.models.pg.vector import CategoricalMlpModel
 from rlpyt.testing import check_agent
-from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import (
+    _named_leaves,
+    buffer_from_example,
+    buffer_func,
+    leaves_of,
+    numpify_buffer,
+    torchify_buffer,
+)
+from tests.hybrid_env import HybridEnv
 from tests.masked_env import SIZES, MaskedEnv
 
 B = 6
+HYBRID = ["dict", "tuple", "nested", "discrete"]
 KINDS = ["dqn", "catdqn", "qrdqn", "iqn", "r2d1"]
 
 
@@ -37,7 +50,8 @@ def inputs_of(agent, seed=0):
     """Inputs with random observations and masks, and the masks [B, n] bool."""
     spaces, rng = agent.env_spaces, np.random.default_rng(seed)
     observation = buffer_from_example(spaces.observation.null_value(), B)
-    observation.state[...] = rng.normal(size=observation.state.shape)
+    state = next(leaf for name, leaf in observation.items() if name != "action_mask")
+    state[...] = rng.normal(size=state.shape)
     mask = masks(agent.mask_sizes, seed)
     observation.action_mask[...] = mask
     action = buffer_from_example(spaces.action.null_value(), B)
@@ -49,9 +63,9 @@ def assert_valid(action, mask, sizes):
     assert np.take_along_axis(np.asarray(mask), columns, -1).all()
 
 
-def initialized(agent, action="discrete"):
+def initialized(agent, action="discrete", spaces=None):
     torch.manual_seed(0)
-    agent.initialize(spaces_of(action))
+    agent.initialize(spaces or spaces_of(action))
     for p in agent.parameters():
         p.data.add_(0.3 * torch.randn_like(p))
     return agent
@@ -92,6 +106,74 @@ def test_policies_act_in_numpy_as_in_torch(action):
         np.testing.assert_array_equal(own, chosen)
         np.testing.assert_allclose(prob, info.dist_info.prob, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(value, info.value, rtol=1e-4, atol=1e-5)
+
+
+LAYOUTS = {
+    **{action: partial(MaskedEnv, "part", action) for action in SIZES},
+    **{f"hybrid {action}": partial(HybridEnv, action, masked=True) for action in HYBRID},
+}
+
+
+def discrete_columns(agent, x):
+    """The outputs [B, n] of a policy's last layer that are logits."""
+    parts = getattr(agent.model, "action_parts", [agent.model.dims])
+    outputs = x.split(output_sizes(parts), -1)
+    return torch.cat([out for part, out in zip(parts, outputs) if isinstance(part, tuple)], -1)
+
+
+def plain_probabilities(logits, mask, sizes):
+    """Softmax over the valid choices of each component, by loops."""
+    p = np.zeros(mask.shape)
+    for b in range(len(p)):
+        first = 0
+        for n in sizes:
+            valid = [i for i in range(first, first + n) if mask[b, i]]
+            weights = [math.exp(logits[b, i]) for i in valid]
+            for i, weight in zip(valid, weights, strict=True):
+                p[b, i] = weight / sum(weights)
+            first += n
+    return p
+
+
+@pytest.mark.parametrize("recurrent", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_of_masks_is_that_of_a_plain_loop(layout, recurrent):
+    spaces = GymEnvWrapper(LAYOUTS[layout]()).spaces
+    agent = initialized(agent_for(spaces, recurrent), spaces=spaces)
+    inputs, mask = inputs_of(agent)
+    invalid, sizes, logits = ~mask, agent.mask_sizes, []
+    agent.model.pi.register_forward_hook(lambda module, args, out: logits.append(out))
+    lead = (lambda x: x[None]) if recurrent else (lambda x: x)
+    dist_info = buffer_func(agent(*buffer_func(inputs, lead))[0], lambda x: x.reshape(B, -1))
+    outputs = logits[0]
+    own = discrete_columns(agent, outputs.detach().reshape(B, -1))
+
+    probs = [x for name, x in _named_leaves(dist_info) if name.endswith("prob")]
+    p = torch.cat(probs, -1).detach()
+    expected = plain_probabilities(own.numpy(), mask.numpy(), sizes)
+    np.testing.assert_allclose(p, expected, atol=1e-6)
+    assert (p[invalid] == 0).all()
+
+    n = 1_000_000 // B
+    many = buffer_func(dist_info, lambda x: x.detach().expand(n, *x.shape))
+    actions = agent.distribution.sample(many)
+    discrete = [x.reshape(n, B, -1) for x in leaves_of(actions) if not x.is_floating_point()]
+    columns = torch.cat(discrete, -1).long() + torch.tensor(np.cumsum((0, *sizes[:-1])))
+    flat = columns + len(p[0]) * torch.arange(B)[:, None]
+    counts = torch.bincount(flat.flatten(), minlength=p.numel()).reshape(p.shape)
+    assert counts[invalid].sum() == 0
+    np.testing.assert_allclose(counts / n, expected, atol=0.01)
+
+    action = buffer_func(actions, lambda x: x[0])
+    terms = agent.distribution.log_likelihood(action, dist_info)
+    if len(discrete) == len(leaves_of(actions)):
+        by_hand = np.log(np.take_along_axis(expected, columns[0].numpy(), -1)).sum(-1)
+        np.testing.assert_allclose(terms.detach(), by_hand, atol=1e-4)
+    terms = terms + agent.distribution.entropy(dist_info)
+    (gradient,) = torch.autograd.grad(terms.sum(), outputs)
+    gradient = discrete_columns(agent, gradient.reshape(B, -1))
+    assert gradient.isfinite().all() and (gradient != 0).any()
+    assert (gradient[invalid] == 0).all()
 
 
 class Unmasked(CategoricalMlpModel):

@@ -131,6 +131,7 @@ FAULTS = {
     "short": r"must have 6 entries, one for each choice of Discrete\(6\), got shape \(5,\)",
     "values": "must have entries 0 or 1, got",
     "text": "must have entries 0 or 1, got",
+    "object": "must have entries 0 or 1, got",
 }
 
 
@@ -139,6 +140,29 @@ def test_invalid_masks_are_refused(fault):
     env = GymEnvWrapper(MaskedEnv(fault=fault, length=20))
     with pytest.raises((ValueError, TypeError), match=FAULTS[fault]):
         list(walk(env, 10))
+
+
+@pytest.mark.parametrize("action", [spaces.Discrete(6), spaces.Box(-1, 1, (6,))])
+def test_a_mask_that_reset_does_not_return_is_refused(action):
+    class Late(MaskedEnv):
+        def reset(self, **kwargs):
+            observation, info = super().reset(**kwargs)
+            info.pop("action_mask")
+            return observation, info
+
+        def step(self, action):
+            info = {"action_mask": np.ones(6, np.int8)}
+            return np.zeros(3, np.float32), 0.0, False, False, info
+
+    late = Late()
+    late.action_space = action
+    env = GymEnvWrapper(late)
+    env.reset()
+    if isinstance(action, spaces.Box):  # it cannot be a mask of actions
+        assert env.step(env.action_space.sample()).env_info._fields == ("action_mask", "timeout")
+        return
+    with pytest.raises(ValueError, match="of step has 'action_mask', but that of reset had none"):
+        env.step(0)
 
 
 @pytest.mark.parametrize("fault", ["floats", "ints"])
@@ -229,6 +253,14 @@ def test_the_conformance_check_finds_a_mask_that_allows_nothing():
         check_env(MaskedEnv, dict(fault="empty", fault_at=2, length=20))
     with pytest.raises(ConformanceError, match="entries 0 or 1, got 3"):
         check_env(MaskedEnv, dict(fault="large", fault_at=2, length=20))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_conformance_check_reports_what_the_mask_is_not(fault):
+    from rlpyt.testing.report import ConformanceError
+
+    with pytest.raises(ConformanceError, match=FAULTS[fault]):
+        check_env(MaskedEnv, dict(fault=fault, fault_at=2, length=20))
 
 
 def test_build_env_adds_masks():

@@ -15,6 +15,7 @@ import torch
 
 import rlpyt
 from rlpyt.agents.base import AgentStep, BaseAgent
+from rlpyt.agents.dqn.vector import dqn_agent_for
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.envs.gym import GymEnvWrapper
@@ -29,6 +30,7 @@ from rlpyt.models.network import VectorModel
 from tests.algos.qpg.test_sac_parts import SPACES
 from tests.cli.test_commands import rlpyt_command
 from tests.hybrid_env import HybridEnv
+from tests.masked_env import MaskedEnv
 from tests.parts_env import PartsEnv
 
 ENVS = {
@@ -156,6 +158,47 @@ def cases():
 def test_every_preset_is_exported(case, tmp_path, monkeypatch):
     algo, env, family, agent = case
     check(run_of(algo, env, family, agent=agent), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("formats", [["numpy"], pytest.param(FORMATS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "policy",
+        "dqn",
+        *(
+            pytest.param(k, marks=pytest.mark.slow)
+            for k in ("recurrent", "catdqn", "qrdqn", "r2d1")
+        ),
+    ],
+)
+def test_a_masked_policy_takes_valid_actions(kind, formats, tmp_path, monkeypatch):
+    def make():
+        return GymEnvWrapper(MaskedEnv())  # refuses invalid actions
+
+    spaces = make().spaces
+    if kind in ("policy", "recurrent"):
+        agent = agent_for(spaces, recurrent=kind == "recurrent")
+    else:
+        agent = dqn_agent_for(kind, spaces)
+    run = untrained(agent, EnvRecipe(make, {}, {}), spaces)
+    policies = check(run, tmp_path, monkeypatch, formats)
+    assert "observation.action_mask" in [x["name"] for x in policies["numpy"].metadata["inputs"]]
+    for deterministic in (True, False):
+        assert len(run.evaluate(3, deterministic=deterministic).returns) == 3
+
+
+def test_a_run_refuses_a_mask_that_allows_nothing():
+    def make():
+        return GymEnvWrapper(MaskedEnv(fault="empty", fault_at=2, length=20))
+
+    run = untrained(agent_for(make().spaces), EnvRecipe(make, {}, {}), make().spaces)
+    with (
+        closing(run.env()) as env,
+        pytest.raises(ValueError, match="must allow an action") as caught,
+    ):
+        run.play(env, seed=1)
+    assert "In step 2 of an episode of <" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("formats", [["numpy"], pytest.param(FORMATS, marks=pytest.mark.slow)])

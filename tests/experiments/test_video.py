@@ -4,11 +4,15 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rlpyt.agents.dqn.vector import dqn_agent_for
+from rlpyt.agents.pg.vector import agent_for
 from rlpyt.agents.random import RandomAgent
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import CountEnv
 from rlpyt.experiments import video
 from rlpyt.experiments.video import MAX_WIDTH, record_agent
 from rlpyt.vis.images import CAPTION_HEIGHT
+from tests.masked_env import MaskedEnv
 from tests.parts import EchoAgent
 
 imageio = pytest.importorskip("imageio.v2")
@@ -56,6 +60,19 @@ def test_one_episode_after_the_other(tmp_path, suffix):
     pictures = read(path)
     assert n == len(pictures) == 2 * (3 + 1) and pictures[0].shape == (SIDE, SIDE, 3)
     np.testing.assert_allclose(middles(pictures), 2 * [40, 70, 100, 130], atol=4)
+
+
+@pytest.mark.parametrize("kind", ["policy", "dqn"])
+def test_masked_agents_play_valid_actions(kind, tmp_path):
+    def make(**kwargs):
+        return GymEnvWrapper(MaskedEnv(**kwargs))  # refuses invalid actions
+
+    spaces, path = make().spaces, tmp_path / "film.gif"
+    agent = agent_for(spaces) if kind == "policy" else dqn_agent_for(kind, spaces)
+    n = record_agent(agent, make, path, episodes=5, grid=(1, 2), captions=False)
+    assert n == len(read(path)) >= 2 * 4
+    with pytest.raises(ValueError, match="environment 0: action_mask must allow an action"):
+        record_agent(agent, lambda: make(fault="empty", fault_at=1, length=20), path)
 
 
 def test_a_video_has_the_frame_rate_of_its_environment(tmp_path):

@@ -11,6 +11,7 @@ from torch import nn
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import CategoryShape, ImageShape
+from rlpyt.models.pg.joint import JointMlpModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.vector import (
     CategoricalMlpModel,
@@ -38,6 +39,9 @@ MODELS = {
     "normalized": lambda: GaussianMlpModel((4,), 2, normalize_observation=True, norm_obs_clip=1.5),
     "normalized actions": lambda: CategoricalMlpModel((4,), 3, normalize_observation=True),
     "mujoco": lambda: MujocoFfModel((4,), 2),
+    "joint": lambda: JointMlpModel((4,), [(3,), 2, (2, 2), 1, (2, 3)], init_log_std=-0.5),
+    "joint, shared": lambda: JointMlpModel((4,), [(2, 2), (2, 2)], shared=True),
+    "joint, one part": lambda: JointMlpModel((4,), [2]),
     "composite": lambda: CategoricalMlpModel(COMPOSITE, 3),
 }
 

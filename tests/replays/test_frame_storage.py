@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from rlpyt.replays import frame_storage
+from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
+from rlpyt.replays.sequence.frame import UniformSequenceReplayFrameBuffer
+from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import namedarraytuple
 from tests.replays.every_replay import assert_same
 
@@ -15,7 +19,7 @@ C, H, W, B = 3, 4, 5, 2
 
 def samples_of(observation, done=None):
     """Samples [T, B] with these observations."""
-    T = len(observation)
+    T = len(leaves_of(observation)[0])
     done = np.zeros((T, B), bool) if done is None else np.asarray(done, bool)
     return Fields(observation, np.zeros((T, B)), np.zeros((T, B), np.float32), done)
 
@@ -72,6 +76,47 @@ def test_stacks_are_taken_and_given_back(batch_T):
     for replay in (full, frames):
         append_rows(replay, observation, done, batch_T)
     assert_same(full.sample_batch(50), frames.sample_batch(50))
+
+
+Masked = namedarraytuple("obs", ["observation", "action_mask"])
+
+
+@pytest.mark.parametrize("batch_T", [1, 4])
+@pytest.mark.parametrize("sequences", [False, True])
+def test_a_mask_beside_the_stack_is_stored_with_its_rows(batch_T, sequences):
+    rng, T = np.random.default_rng(1), 40
+    observation = Masked(stacks(100), rng.integers(0, 2, (100, B, 6), np.int8))
+    done = rng.random((100, B)) < 0.1
+    classes = (UniformReplayBuffer, UniformReplayFrameBuffer)
+    kwargs = {}
+    if sequences:
+        classes = (UniformSequenceReplayBuffer, UniformSequenceReplayFrameBuffer)
+        kwargs = dict(batch_T=5, rnn_state_interval=0)
+    example = samples_of(observation)[0, 0]
+    full, frames = (cls(example, T * B, B, seed=0, n_step_return=2, **kwargs) for cls in classes)
+    frames.off_forward = full.off_forward = 2
+    assert frames.bytes_per_transition < full.bytes_per_transition
+    finals = Masked(stacks(100, seed=3), 1 - observation.action_mask)
+    # A final stack goes on from that of its step.
+    finals.observation[:, :, :-1] = observation.observation[:, :, 1:]
+    for t in range(0, 100, batch_T):
+        rows = slice(t, t + batch_T)
+        where = done[rows].nonzero()
+        for replay in (full, frames):
+            final = FinalObservations(*where, finals[rows][where])
+            replay.append_samples(samples_of(observation[rows], done[rows]), final)
+    assert_same(full.sample_batch(50), frames.sample_batch(50))
+    restored = type(frames)(example, T * B, B, seed=0, n_step_return=2, **kwargs)
+    restored.off_forward = 2
+    restored.load_state_dict(frames.state_dict())
+    assert_same(restored.sample_batch(20), frames.sample_batch(20))
+    full.interrupt(), frames.interrupt()
+    assert_same(
+        *(
+            replay.extract_batch(np.arange(10, 15), np.zeros(5, int), *([3] * sequences))
+            for replay in (full, frames)
+        )
+    )
 
 
 def test_checking_ends_once_it_is_proved():

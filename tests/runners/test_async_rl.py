@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
+from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent, R2d1LstmAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
-from rlpyt.envs.gym import make
+from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval, UpdateSchedule
 from rlpyt.runners.hooks import Hook
@@ -24,8 +25,10 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.collectors import GpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
+from tests.masked_env import MaskedEnv
 from tests.runners import test_qpg_runs
 from tests.runners.test_minibatch_rl import StopAfter, unmeasured
 from tests.runners.test_off_policy import NARROW, SEQUENCES, assert_same_agent, rows_of
@@ -42,11 +45,19 @@ RUNS = {
         DQN(prioritized_replay=True, n_step_return=2, pri_beta_steps=200, **{**SMALL, **kw}),
         DqnMlpAgent(model_kwargs=NARROW),
     ),
+    "rainbow": lambda **kw: (
+        CategoricalDQN(-5, 5, prioritized_replay=True, n_step_return=2, **{**SMALL, **kw}),
+        CatDqnMlpAgent(n_atoms=11, model_kwargs=dict(NARROW, noisy=True, dueling=True)),
+    ),
     "r2d1": lambda **kw: (
         R2D1(**{**SEQUENCES, "min_steps_learn": 4 * T * B, "replay_ratio": 3, **kw}),
         R2d1LstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8)),
     ),
 }
+
+
+def make_masked():
+    return GymEnvWrapper(MaskedEnv())  # refuses invalid actions
 
 
 def run(name, Runner, Sampler, settings=None, train=True, sampler=None, n_itr=N_ITR, **kwargs):
@@ -73,8 +84,8 @@ def assert_same_run(a, b):
     assert_same_agent(a, b)
     assert a.algo.update_counter == b.algo.update_counter > 0
     x, y = a.algo.replay_buffer.samples, b.algo.replay_buffer.samples
-    for field in ("observation", "action", "reward", "done"):
-        assert (getattr(x, field) == getattr(y, field)).all(), field
+    for one, other in zip(leaves_of(x), leaves_of(y), strict=True):
+        assert (one == other).all()
 
 
 @pytest.mark.parametrize(
@@ -93,6 +104,28 @@ def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):
     whole = run(name, MinibatchRl, SerialSampler, sampler=tiles)
     beside = run(name, AsyncRl, Sampler, sampler=tiles, affinity=affinity, max_lead=0)
     assert_same_run(whole, beside)
+
+
+@pytest.mark.parametrize(
+    "name, Sampler, affinity",
+    [
+        ("rainbow", AsyncCpuSampler, ONE),
+        pytest.param("dqn", AsyncSerialSampler, TWO, marks=pytest.mark.slow),
+        pytest.param("dqn", AsyncGpuSampler, ONE, marks=pytest.mark.slow),
+        pytest.param("r2d1", AsyncGpuSampler, ONE, marks=pytest.mark.slow),
+        pytest.param("r2d1", AsyncAlternatingSampler, ONE, marks=pytest.mark.slow),
+    ],
+)
+def test_masks_are_obeyed_and_stored(name, Sampler, affinity):
+    masked = dict(EnvCls=make_masked, env_kwargs={}, deterministic_acting=True)
+    whole = run(name, MinibatchRl, SerialSampler, sampler=masked)
+    beside = run(name, AsyncRl, Sampler, sampler=masked, affinity=affinity, max_lead=0)
+    assert_same_run(whole, beside)
+    free = run(name, AsyncRlEval, Sampler, sampler=masked, affinity=affinity)  # not in step
+    for runner in (whole, free):
+        rows, written = runner.algo.replay_buffer.samples, runner.algo.replay_buffer.ring.written
+        taken = np.take_along_axis(rows.observation.action_mask, rows.action[..., None], -1)
+        assert taken[:written].all() and runner.algo.update_counter > 0
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,16 @@ def make_rows(num_envs, **kwargs):
 make_rows.batched = True
 
 
-def agent_of(kind, action="discrete"):
-    spaces = make(action=action).spaces
+ENCODER = dict(channels=[4], kernel_sizes=[3], strides=[1])
+
+
+def agent_of(kind, action="discrete", **env_kwargs):
+    spaces = make(action=action, **env_kwargs).spaces
+    model_kwargs = dict(hidden_sizes=[16], encoder=ENCODER) if env_kwargs else None
     if kind in ("ff", "lstm"):
-        return agent_for(spaces, recurrent=kind == "lstm")
-    return dqn_agent_for(kind, spaces, eps_final=0.5, eps_init=0.5)
+        return agent_for(spaces, recurrent=kind == "lstm", model_kwargs=model_kwargs)
+    kwargs = dict(eps_final=0.5, eps_init=0.5, model_kwargs=model_kwargs)
+    return dqn_agent_for(kind, spaces, **kwargs)
 
 
 def collect(SamplerCls, agent, env_kwargs=None, mid_batch_reset=True, EnvCls=make, **kwargs):
@@ -99,24 +104,100 @@ def test_every_kind_of_choice_and_vector_environments(EnvCls, action):
         assert_valid(samples, SIZES[action])
 
 
+@pytest.mark.parametrize("kind", ["ff", "dqn"])
+def test_images_with_a_mask(kind):
+    agent = agent_of(kind, image=True)
+    batches, returns = collect(SerialSampler, agent, dict(image=True))
+    for samples in batches:
+        assert samples.env.observation.observation.dtype == np.uint8
+        assert_valid(samples, SIZES["discrete"])
+    assert len(returns) == 4
+
+
+def test_other_entries_of_info_are_recorded_beside_a_mask():
+    batches, _ = collect(SerialSampler, agent_of("ff"))
+    for samples in batches:
+        assert samples.env.env_info._fields == ("t", "timeout")
+        steps, done = samples.env.env_info.t, samples.env.done
+        assert (steps[1:][~done[:-1]] == steps[:-1][~done[:-1]] + 1).all()
+
+
+@pytest.mark.parametrize(
+    "SamplerCls, kind",
+    [
+        (SerialSampler, "ff"),
+        (GpuSampler, "r2d1"),
+        *(
+            pytest.param(SamplerCls, kind, marks=pytest.mark.slow)
+            for SamplerCls in (SerialSampler, *PARALLEL)
+            for kind in ("ff", "lstm", "dqn")
+        ),
+    ],
+)
+def test_resumed_sampling_gives_the_same_bits(SamplerCls, kind):
+    def batches_of(state=None, n=4):
+        sampler = SamplerCls(make, {}, batch_T=T, batch_B=B)
+        torch.manual_seed(2)
+        seed = 9 if state is None else 1
+        pg = kind in ("ff", "lstm")
+        sampler.initialize(agent_of(kind), dict(n_workers=2), seed=seed, bootstrap_value=pg)
+        try:
+            if state is not None:
+                assert sampler.load_state_dict(state)
+            batches, between = [], None
+            for itr in range(4 - n, 4):
+                between = sampler.state_dict() if itr == 2 else between
+                samples, _ = sampler.obtain_samples(itr)
+                batches.append(buffer_func(samples, torch.clone))
+            return batches, between
+        finally:
+            sampler.shutdown()
+
+    whole, between = batches_of()
+    resumed, _ = batches_of(between, 2)
+    for x, y in zip(leaves_of(tuple(whole[2:])), leaves_of(tuple(resumed)), strict=True):
+        assert x.numpy().tobytes() == y.numpy().tobytes()
+
+
 FAULTS = {
     "empty": "action_mask must allow an action, but all its entries are 0",
     "large": "action_mask must have entries 0 or 1, got 3",
     "short": "must have 6 entries, one for each choice of",
     "missing": "info has no 'action_mask', but earlier there was one",
     "text": "must have entries 0 or 1",
+    "object": "must have entries 0 or 1",
 }
+FAST_FAULTS = [
+    *((SerialSampler, make, fault) for fault in FAULTS),
+    (SerialSampler, make_rows, "empty"),
+    (CpuSampler, make, "empty"),
+    (GpuSampler, make, "missing"),
+]
+ALL_FAULTS = [
+    (SamplerCls, EnvCls, fault)
+    for SamplerCls in (SerialSampler, *PARALLEL)
+    for EnvCls in (make, make_rows)
+    for fault in FAULTS
+]
 
 
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
-    "SamplerCls, fault",
-    [*((SerialSampler, fault) for fault in FAULTS), (CpuSampler, "empty"), (GpuSampler, "missing")],
+    "SamplerCls, EnvCls, fault",
+    [
+        *FAST_FAULTS,
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ALL_FAULTS
+            if case not in FAST_FAULTS
+        ),
+    ],
 )
-def test_invalid_masks_are_named_with_environment_and_step(SamplerCls, fault):
-    sampler = SamplerCls(
-        EnvCls=make, env_kwargs=dict(fault=fault, fault_at=T + 3, length=50), batch_T=T, batch_B=2,
-        max_decorrelation_steps=0,
-    )  # fmt: skip
+def test_invalid_masks_are_named_with_environment_and_step(SamplerCls, EnvCls, fault, strict):
+    if strict and fault != "empty":
+        pytest.skip("only an empty mask makes the environment fail")
+    kwargs = dict(fault=fault, fault_at=T + 3, length=50, strict=strict)
+    sampler = SamplerCls(EnvCls, kwargs, batch_T=T, batch_B=2, max_decorrelation_steps=0)
     sampler.initialize(agent_of("ff"), affinity=dict(n_workers=2), seed=1, bootstrap_value=True)
     sampler.obtain_samples(0)
     with pytest.raises((ValueError, TypeError, WorkerError)) as caught:
@@ -142,15 +223,27 @@ def test_random_steps_name_the_environment_of_an_empty_mask(SamplerCls):
     sampler.shutdown()
 
 
-def test_evaluation_names_the_environment_of_an_empty_mask():
-    sampler = SerialSampler(
-        make, {}, batch_T=T, batch_B=2, eval_n_envs=2, eval_max_steps=200,
-        eval_env_kwargs=dict(fault="empty", fault_at=20, length=50),
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    "SamplerCls, action",
+    [
+        (SerialSampler, "several"),
+        (GpuSampler, "discrete"),
+        *(pytest.param(cls, "several", marks=pytest.mark.slow) for cls in PARALLEL),
+    ],
+)
+def test_evaluation_names_the_environment_of_an_empty_mask(SamplerCls, action, strict):
+    fault = dict(fault="empty", fault_at=20, length=50, strict=strict)
+    sampler = SamplerCls(
+        make, dict(action=action), batch_T=T, batch_B=2, eval_n_envs=2, eval_max_steps=200,
+        eval_env_kwargs=dict(action=action, **fault),
     )  # fmt: skip
-    sampler.initialize(agent_of("ff"), seed=1, bootstrap_value=True)
-    with pytest.raises(ValueError, match="must allow an action") as caught:
+    agent = agent_of("ff", action)
+    sampler.initialize(agent, affinity=dict(n_workers=2), seed=1, bootstrap_value=True)
+    with pytest.raises((ValueError, WorkerError), match="must allow an action") as caught:
         sampler.evaluate_agent(1)
-    assert "stepping evaluation environment" in caught.value.__notes__[0]
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert re.search(r"stepping evaluation environment [01].*step \d+ of the evaluation", said)
     sampler.shutdown()
 
 

@@ -12,10 +12,11 @@ import torch
 from tests.samplers.ray_parts import cluster, copied, importable, started  # noqa: F401
 
 pytest.importorskip("ray")
-from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent, agent_for
 from rlpyt.algos.pg.a2c import A2C
-from rlpyt.envs.gym import make
+from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.toy import MemoryEnv
+from rlpyt.errors import WorkerError
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -23,6 +24,7 @@ from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.testing import check_sampler
 from rlpyt.utils.logging.context import run_context
+from tests.masked_env import MaskedEnv
 from tests.parts import EchoAgent, ShapedCountEnv
 from tests.samplers.test_matrix import assert_same, described, stochastic_agent
 
@@ -71,6 +73,28 @@ def test_batches_and_evaluations_are_those_of_the_serial_sampler():
     own, own_evaluations = collected(started(EchoAgent(), T, B, **kwargs), evaluate=True)
     assert_same(batches, own)
     assert own_evaluations == evaluations
+
+
+@pytest.mark.slow
+def test_masks_travel_with_observations():
+    def make_masked(**kwargs):
+        return GymEnvWrapper(MaskedEnv(**kwargs))  # refuses invalid actions
+
+    kwargs = dict(EnvCls=make_masked, deterministic_acting=True, **EVALUATION)
+    agents = [agent_for(make_masked().spaces) for _ in range(3)]
+    batches, evaluations = collected(serial(agents[0], **kwargs), evaluate=True)
+    torch.manual_seed(5)
+    own, own_evaluations = collected(started(agents[1], T, B, **kwargs), evaluate=True)
+    assert_same(batches, own)
+    assert own_evaluations == evaluations
+    faulty = dict(kwargs, env_kwargs=dict(fault="empty", fault_at=T + 3, length=50))
+    sampler = started(agents[2], T, B, **faulty)
+    with pytest.raises(WorkerError, match="action_mask must allow an action") as caught:
+        for itr in range(3):
+            sampler.obtain_samples(itr)
+    sampler.shutdown()
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert re.search(r"stepping environment \d.*iteration 1, step \d of the batch", said)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.base import FastPolicy
 from rlpyt.agents.pg.agent import PgAgent, masks_actions
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
@@ -115,9 +114,7 @@ class JointMlpAgent(PgAgent):
         rows = zip(self._parts, leaves_of(prev_action), strict=True)
         return torch.cat([part.action_input(leaf) for part, leaf in rows], -1)
 
-    def fast_policy(self) -> FastPolicy | None:
-        """Return ``None``: there is no numpy policy for actions of several parts."""
-        return None
+    make_dist_info.takes_numpy = True  # type: ignore[attr-defined]
 
     def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
         if masks_actions(model):

@@ -171,8 +171,7 @@ class SacAgent(QpgAgent):
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
         if self.parts is not None:
-            unmasked = self.mask_sizes is not None and not masks_actions(self.model)
-            if self.parts.is_joint or unmasked:
+            if self.mask_sizes is not None and not masks_actions(self.model):
                 return None
         return super().fast_policy()
 

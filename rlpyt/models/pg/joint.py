@@ -103,9 +103,9 @@ def joint_parameters(
     """
     parameters: list[Tensor] = []
     n_choices = n_components = 0
-    single = len(action_parts) == 1  # without a split, its model can act in numpy
-    parts = (outputs,) if single else torch.split(outputs, output_sizes(action_parts), -1)
-    for part, output in zip(action_parts, parts, strict=True):
+    parts = torch.split(outputs, output_sizes(action_parts), -1)
+    for i, part in enumerate(action_parts):
+        output = parts[i]  # by index, since traces cannot iterate
         if isinstance(part, int):
             assert log_std is not None
             own = log_std[..., n_components : n_components + part]
@@ -113,9 +113,7 @@ def joint_parameters(
             # A copy, since recorded distributions must not change when the parameter is updated.
             parameters += [output.float(), own.expand_as(output).clone()]
         else:
-            own_mask = mask
-            if mask is not None and not single:
-                own_mask = mask[..., n_choices : n_choices + sum(part)]
+            own_mask = None if mask is None else mask[..., n_choices : n_choices + sum(part)]
             n_choices += sum(part)
             parameters.append(split_softmax(mask_logits(output, own_mask), part))
     return parameters

@@ -23,7 +23,6 @@ from tests.algos.qpg.test_sac_parts import SPACES, make
 from tests.hybrid_env import BOX
 
 T, B = 6, 4
-SINGLE = ("discrete", "several", "bits")
 
 
 def initialized(action, masked=True, **kwargs):
@@ -95,9 +94,11 @@ def test_choices_are_valid_at_first_uniform_and_in_evaluation_the_most_likely(ac
     assert len(leaf.unique()) > 1 or int(part.sum()) == 1
 
 
-@pytest.mark.parametrize("action", SINGLE)
+@pytest.mark.parametrize("action", sorted(SPACES))
 @pytest.mark.parametrize("masked", [False, True])
-def test_single_spaces_act_in_numpy_as_in_torch(action, masked):
+def test_agents_act_in_numpy_as_in_torch(action, masked):
+    if masked and action == "boxes":
+        return
     agent = initialized(action, masked)
     agent.give_min_itr_learn(1)
     for itr in range(3):
@@ -106,10 +107,11 @@ def test_single_spaces_act_in_numpy_as_in_torch(action, masked):
         noise = torch.rand(B, *agent.noise_spec.shape)
         agent.set_noise(noise)
         chosen, info = agent.step(*inputs)
-        own, fields, prob = policy(numpify_buffer(inputs[0]), noise.numpy())
-        np.testing.assert_array_equal(own, chosen)
-        np.testing.assert_allclose(prob, info.dist_info.prob, rtol=1e-4, atol=1e-6)
-        assert fields == ()
+        own, fields, last = policy(numpify_buffer(inputs[0]), noise.numpy())
+        for a, b in zip(leaves_of(own), leaves_of(chosen), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        for a, b in zip((*fields, last), leaves_of(info), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     agent.eval_mode(1)
     assert agent.fast_policy() is None  # it has no ``mode``
 
