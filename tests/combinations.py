@@ -98,6 +98,11 @@ AGENT_ARGS = dict(
 CONVOLUTIONS = dict(channels=[4], kernel_sizes=[3], strides=[2], paddings=[0])
 
 
+def env_args(cell: Cell):
+    """Return the arguments of ``CombinedEnv``."""
+    return dict(observation=cell.observation, action=cell.action, masked=cell.mask)
+
+
 def options(cell: Cell):
     """Return the options of a run of ``N_ITR`` iterations with small networks."""
     algo = dict(ALGO.get(cell.algo, {}))
@@ -120,8 +125,7 @@ def options(cell: Cell):
         batch_T=T, batch_B=B, max_decorrelation_steps=2, deterministic_acting=True,
         **(dict(max_lead=0) if asynchronous else {}),
     )  # fmt: skip
-    env_args = dict(observation=cell.observation, action=cell.action, masked=cell.mask)
     return options_of(
-        cell.algo, CombinedEnv, agent=agent, algo=algo, sampler=sampler, env_args=env_args,
+        cell.algo, CombinedEnv, agent=agent, algo=algo, sampler=sampler, env_args=env_args(cell),
         steps=N_ITR * T * B, checkpoint_interval_steps=2 * T * B, eval_episodes=0, video=False,
     )  # fmt: skip

@@ -8,18 +8,34 @@ from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
 from rlpyt.errors import WorkerError
-from rlpyt.experiments.build import build_runner
+from rlpyt.experiments.agents import build_agent
+from rlpyt.experiments.api import options_of
+from rlpyt.experiments.build import build_runner, env_recipe
 from rlpyt.experiments.run import load
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.runners.hooks import Hook
+from rlpyt.samplers.env_batch import bounds_of, clipped
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.utils.buffer import buffer_func, leaves_of
-from tests.combinations import ALL, AXES, CELLS, KINDS, N_ITR, Cell, covering, options, refusal
+from tests.combinations import (
+    ALL,
+    AXES,
+    CELLS,
+    KINDS,
+    N_ITR,
+    Cell,
+    covering,
+    env_args,
+    options,
+    refusal,
+)
+from tests.combined_env import CombinedEnv
 from tests.samplers.test_matrix import assert_same
 
 STOP = 1  # iteration of the checkpoint from which a run is resumed
@@ -128,6 +144,30 @@ def test_all(cell, serial, tmp_path):
         run_dir = tmp_path / "run"
         check_batches(cell, serial, run_dir)
     check_resumed(cell, serial, run_dir)
+
+
+def check_default_networks(cell):
+    agent = dict(memory=cell.memory)
+    defaults = options_of(cell.algo, CombinedEnv, agent=agent, env_args=env_args(cell))
+    env = env_recipe(defaults.env, defaults.env_args).make()
+    agent = build_agent(defaults, env.spaces)
+    agent.initialize(env.spaces)
+    agent.sample_mode(1)
+    inputs = env.reset(), env.spaces.action.null_value(), np.float32(0)
+    action, _ = agent.step(*buffer_func(inputs, lambda x: torch.as_tensor(np.asarray(x))[None]))
+    chosen = buffer_func(action, lambda x: x[0].numpy())
+    env.step(clipped(chosen, bounds) if (bounds := bounds_of(env.action_space)) else chosen)
+
+
+def test_presets_choose_networks():
+    for cell in covering(CELLS):
+        check_default_networks(cell)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", [c for c in CELLS if c.sampler == "serial"], ids=str)
+def test_presets_choose_networks_everywhere(cell):
+    check_default_networks(cell)
 
 
 def check_refusal(cell, tmp_path):
