@@ -269,7 +269,11 @@ class VectorActionMask(VectorWrapper):
 
 
 def add_vector_masks(envs: Any) -> Any:
-    """Return vector environments in `VectorActionMask` if their info has masks, else unchanged."""
+    """Return vector environments in `VectorActionMask` if their info has masks, else unchanged.
+
+    Raises:
+        ValueError: info has masks, but actions have no discrete component.
+    """
     space, action_space = envs.single_observation_space, envs.single_action_space
     observed = isinstance(space, gym_spaces.Dict) and FIELD in space.spaces
     singles = getattr(envs.unwrapped, "envs", None) or ()
@@ -280,7 +284,19 @@ def add_vector_masks(envs: Any) -> Any:
         sizes = mask_sizes(GymSpaceWrapper(action_space))
     except ValueError:  # an unsupported space, reported later
         return envs
-    return VectorActionMask(envs) if sizes and FIELD in envs.reset()[1] else envs
+    if FIELD not in envs.reset()[1]:
+        return envs
+    if not sizes:
+        raise ValueError(no_choices(envs, action_space))
+    return VectorActionMask(envs)
+
+
+def no_choices(env: Any, action_space: Any) -> str:
+    """Return the message for a mask in info where actions have no discrete component."""
+    return (
+        f"{env} must have discrete actions to return info['action_mask'], got {action_space}. "
+        "Remove the mask from info: continuous actions have none."
+    )
 
 
 def refuse_late_mask(env: Any, info: Any, observation_space: Space, action_space: Space) -> None:
@@ -305,10 +321,7 @@ def warn_of_unread_mask(env: Any, action_space: Space) -> None:
         ValueError: actions have no discrete component, so there can be no mask.
     """
     if not mask_sizes(action_space):
-        raise ValueError(
-            f"{env} must have discrete actions to return info['action_mask'], got "
-            f"{unwrapped(action_space)}. Remove the mask from info: continuous actions have none."
-        )
+        raise ValueError(no_choices(env, unwrapped(action_space)))
     warnings.warn(
         f"{env} returns info['action_mask'], which is not used, since the code of its class does "
         "not mention it. Wrap it in rlpyt.envs.masks.ActionMaskObservation, or define the method "
