@@ -20,13 +20,13 @@ from tests.algos.qpg.parts_qpg import (
     NARROW,
     SMALL,
     B,
-    DriftEnv,
     assert_same_state,
     fill,
     one_update,
     prepared,
     shake,
 )
+from tests.algos.qpg.test_sac_parts import make
 
 ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
 EVALUATED = {
@@ -38,7 +38,6 @@ EVALUATED = {
 N_SEQUENCES = 7
 GAMMA = 0.9
 GRU = dict(memory="gru", lstm_size=4, **NARROW)
-NULL = DriftEnv().spaces.action.null_value()
 
 
 def algo_of(kind, **kwargs):
@@ -62,25 +61,26 @@ class Walker:
         self.agent, self.model, self.state = agent, model, state
 
     def see(self, observation, prev_action, prev_reward):
-        inputs = [x[None, None] for x in (observation, prev_action, prev_reward)]
+        inputs = (observation, prev_action, prev_reward)
+        inputs = buffer_func(inputs, lambda x: x[None, None])
         with torch.no_grad():
             found, self.state = self.agent.head_inputs(self.model, *inputs, self.state)
-        return found.features[0, 0]
+        return found[0, 0]
 
     def glimpse(self, *inputs):
         kept = self.state
-        features = self.see(*inputs)
+        found = self.see(*inputs)
         self.state = kept
-        return features
+        return found
 
 
 def walk(batch, b, agent, name):
-    """Features of each row, and of final observations by row, of one network in sequence b."""
+    """Inputs of a network's heads in each row of sequence b, and for final observations by row."""
     finals = {}
     if batch.final is not None:
-        for t, own, o in zip(batch.final.T_idxs, batch.final.B_idxs, batch.final.observation):
+        for i, (t, own) in enumerate(zip(batch.final.T_idxs, batch.final.B_idxs)):
             if own == b:
-                finals[int(t)] = o
+                finals[int(t)] = buffer_func(batch.final.observation, lambda x, i=i: x[i])
     state = None
     if name in ("model", "target_model"):
         state = buffer_func(batch.init_rnn_state, lambda x: x[b][:, None].clone())
@@ -92,7 +92,8 @@ def walk(batch, b, agent, name):
         if begins:
             for walker in walkers:
                 walker.state = None
-            action, reward = torch.from_numpy(NULL), torch.zeros(())
+            null = agent.env_spaces.action.null_value()
+            action, reward = buffer_func(null, torch.as_tensor), torch.zeros(())
         rows.append([w.see(batch.all_observation[t, b], action, reward) for w in walkers])
         if t in finals:
             after = (finals[t], batch.all_action[t + 1, b], batch.all_reward[t + 1, b])
@@ -127,13 +128,17 @@ def by_stepping(batch, algo, agent):
     def joined(found):
         inputs = NetworkInputs()
         for name, rows in found.items():
-            features = torch.stack([torch.stack(row) for row in rows])  # [N, E, F]
-            features = features if len(rows[0]) > 1 else features[:, 0]
-            inputs[name] = (HeadInputs(features, None), None, None)
+            features = torch.stack([torch.stack([x.features for x in row]) for row in rows])
+            features = features if len(rows[0]) > 1 else features[:, 0]  # [N, E, F] of E critics
+            masked = rows[0][0].mask is not None
+            mask = torch.stack([row[0].mask for row in rows]) if masked else None
+            inputs[name] = (HeadInputs(features, mask), None, None)
         return AgentInputs(inputs, None, None)
 
+    T_idxs, B_idxs = torch.tensor(where).unbind(1)
+
     def at(field, shift=0):
-        return torch.stack([field[t + shift, b] for t, b in where])
+        return field[T_idxs + shift, B_idxs]
 
     steps = Transitions(
         joined(now), at(batch.all_action, 1), at(batch.return_), at(batch.done), at(batch.done_n),
@@ -181,6 +186,17 @@ def test_losses_of_other_memories_are_those_of_stepping(memory):
     steps, _, _ = by_stepping(batch, algo, agent)
     own = losses_of(algo, "sac", algo.steps_of(batch, *SAC.evaluated))
     for a, b in zip(own, losses_of(algo, "sac", steps), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_losses_of_hybrid_masked_actions_are_those_of_stepping():
+    algo, agent = algo_of("sac", n_step_return=2), AGENTS["sac"](model_kwargs=GRU)
+    batch = drawn(algo, agent, EnvCls=make, env_kwargs=dict(action="nested", masked=True))
+    steps, _, _ = by_stepping(batch, algo, agent)
+    own = algo.steps_of(batch, *SAC.evaluated)
+    mask = own.agent_inputs.observation["model"][0].mask
+    assert (mask == 0).any() and torch.equal(mask, agent.mask_of(steps.agent_inputs.observation))
+    for a, b in zip(losses_of(algo, "sac", own), losses_of(algo, "sac", steps), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 

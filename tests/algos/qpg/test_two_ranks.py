@@ -11,9 +11,18 @@ from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.runners.distributed import Ranks
 from rlpyt.utils.processes import start_context
-from tests.algos.qpg.parts_qpg import AGENTS, SMALL, fill, one_update, prepared
+from tests.algos.qpg.parts_qpg import AGENTS, NARROW, SMALL, fill, one_update, prepared
 
-ALGOS = {"ddpg": DDPG, "td3": TD3, "sac": SAC, "sac_v": SAC_V}
+MEMORY = dict(model_kwargs=dict(memory="gru", lstm_size=4, **NARROW))
+SEQUENCES = dict(batch_T=4, batch_B=4, warmup_T=2, store_rnn_state_interval=2)
+ALGOS = {
+    "ddpg": (DDPG, "ddpg", {}, {}),
+    "td3": (TD3, "td3", {}, {}),
+    "sac": (SAC, "sac", {}, {}),
+    "sac_v": (SAC_V, "sac_v", {}, {}),
+    "td3 with memory": (TD3, "td3", SEQUENCES, MEMORY),
+    "sac with memory": (SAC, "sac", SEQUENCES, MEMORY),
+}
 UPDATES = 6
 
 
@@ -29,7 +38,8 @@ def train(rank, kind, results):
     ranks = Ranks(rank, 2)
     ranks.store = torch.distributed.FileStore(f"{results}/meet-{kind}", 2)
     ranks.connect("gloo", timeout_s=60)
-    algo, agent = ALGOS[kind](**SMALL), AGENTS[kind]()
+    Algo, name, settings, agent_kwargs = ALGOS[kind]
+    algo, agent = Algo(**SMALL, **settings), AGENTS[name](**agent_kwargs)
     try:
         sampler = prepared(algo, agent)
         algo.world_size = 2
