@@ -46,6 +46,15 @@ def test_memory_needs_recurrence(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("algo_name", ["dqn", "catdqn", "rainbow", "qrdqn", "iqn"])
+def test_a_memory_remembers_the_cue(algo_name, tmp_path):
+    agent = dict(memory="gru", memory_size=64)
+    assert trained(algo_name, "toy/memory", tmp_path / "run", steps=10_000, agent=agent) == 1.0
+    without = trained(algo_name, "toy/memory", tmp_path / "control", steps=10_000)
+    assert without < 0.8
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("algo_name", ["dqn", "catdqn", "rainbow", "qrdqn", "iqn"])
 def test_presets_solve_cartpole(algo_name, seed, tmp_path):

@@ -53,6 +53,10 @@ RUNS = {
         R2D1(**{**SEQUENCES, "min_steps_learn": 4 * T * B, "replay_ratio": 3, **kw}),
         R2d1LstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8)),
     ),
+    "dqn, gru": lambda **kw: (
+        DQN(**{**SEQUENCES, "min_steps_learn": 4 * T * B, "replay_ratio": 3, **kw}),
+        DqnMlpAgent(model_kwargs=dict(hidden_sizes=[8], memory="gru", lstm_size=8)),
+    ),
 }
 
 
@@ -97,6 +101,7 @@ def assert_same_run(a, b):
         ("r2d1", AsyncSerialSampler, TWO),
         ("r2d1", AsyncAlternatingSampler, ONE),
         pytest.param("r2d1", AsyncNoOverlapAlternatingSampler, ONE, marks=pytest.mark.slow),
+        pytest.param("dqn, gru", AsyncAlternatingSampler, TWO, marks=pytest.mark.slow),
     ],
 )
 def test_held_in_step_it_is_the_run_of_one_process(name, Sampler, affinity):

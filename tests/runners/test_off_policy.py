@@ -47,6 +47,10 @@ RUNS = {
         R2D1(**SEQUENCES, **kw),
         R2d1LstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8)),
     ),
+    "iqn, gru": lambda **kw: (
+        IQN(n_tau=4, n_tau_target=4, prioritized_replay=True, **SEQUENCES, **kw),
+        IqnMlpAgent(model_kwargs=dict(hidden_sizes=[8], memory="gru", lstm_size=8)),
+    ),
 }
 
 

@@ -207,6 +207,8 @@ MINATAR: dict[str, Parts] = {
 TUNED: dict[str, dict[str, Parts]] = {
     **{f"toy/{name}": {"dqn": {"steps": 20_000}} for name in ("mask", "parts")},
     "toy/memory": {
+        "catdqn": {"algo": {"V_min": -2.0, "V_max": 2.0, "learning_rate": 1e-3}},
+        "rainbow": {"algo": {"V_min": -2.0, "V_max": 2.0}},
         "r2d1": {
             "steps": 60_000,
             "sampler": {"batch_T": 10, "batch_B": 8},
