@@ -237,6 +237,19 @@ TABLES: dict[str, list[Experiment]] = {
         *_memories("hidden-Pendulum", f"train ppo benchmarks.tasks:positions {HIDDEN_PENDULUM}",
                    ("more than without", "the control"), cheap=False),
         _few("ppo-shown-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250", cheap=False),
+        *(
+            _few(f"sac-hidden-{env.partition('-')[0]}-{name}",
+                 f"train sac benchmarks.tasks:positions --env-args '{{\"id\": \"{env}\"}}' "
+                 f"{flags}{memory}", target, cheap=False)
+            for env, flags in (
+                ("Pendulum-v1", "--steps 20000"),
+                ("HalfCheetah-v5", "--preset mujoco --steps 50000"),
+            )
+            for name, memory, target in (
+                ("gru", f" --agent.memory gru {SIZE}", "more than without"),
+                ("ff", "", "the control"),
+            )
+        ),
         _few("ppo-bsuite-memory_len", "memory_len --memory mingru --episodes 2000", ">= 0.9",
              cheap=False, program="benchmarks.bsuite_memory"),
         _few("ppo-bsuite-memory_size", "memory_size --memory lstm --size 128", ">= 0.9",

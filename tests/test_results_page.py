@@ -2,11 +2,13 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
 
 from benchmarks import learning
+from rlpyt.cli.train import read_flags
 
 PAGE = learning.PAGE.read_text(encoding="utf-8")
 SHOWN = [e for e in learning.EXPERIMENTS.values() if e.complete]
@@ -73,6 +75,18 @@ def test_only_missing_runs_are_made_and_interrupted_ones_start_again(monkeypatch
     with pytest.raises(KeyboardInterrupt):
         learning.run(experiment, 1)
     assert len(commands) == 1 and {"--seed", "1", "--no-video"} <= set(commands[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", learning.EXPERIMENTS.values(), ids=lambda e: e.name)
+def test_commands_are_understood(experiment):
+    if experiment.program != "rlpyt.cli.main":
+        pytest.skip("another program")
+    algo_name, env_id, *flags = shlex.split(experiment.command)[1:]
+    if env_id.startswith("popgym:"):
+        pytest.importorskip("popgym")
+    options, _ = read_flags(algo_name, env_id, flags)
+    assert (options.algo_name, options.env) == (algo_name, env_id)
 
 
 def test_an_unknown_table_is_refused():
