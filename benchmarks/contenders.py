@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 import torch
 
+from benchmarks import recurrent_peers
 from benchmarks.harness import Progress, Workload, turns
 from benchmarks.peers import HYPER, T
 
@@ -52,10 +53,54 @@ def ppo(
     torch.manual_seed(0)
     agent = _agent(env, **(agent_kwargs or {}))
     sampler, affinity = sampler_for(env, n_envs, n_workers, layout)
+    return _iterations(agent, sampler, affinity, train, **(algo_kwargs or {}))
+
+
+def recurrent_ppo(
+    env: str, hidden: bool, n_envs: int, batch_T: int, memory: str = "lstm"
+) -> Workload:
+    """Train PPO with the network of `recurrent_peers`.
+
+    Args:
+        env: id of an environment.
+        hidden: hide velocities.
+        n_envs, batch_T: size of a batch.
+        memory: kind of memory.
+    """
+    from rlpyt.agents.pg.vector import CategoricalLstmAgent, GaussianLstmAgent
+    from rlpyt.samplers.serial.sampler import SerialSampler
+
+    torch.manual_seed(0)
+    agent: Any = GaussianLstmAgent if env == "Pendulum-v1" else CategoricalLstmAgent
+    network = dict(
+        hidden_sizes=[recurrent_peers.FEATURES], lstm_size=recurrent_peers.HIDDEN, memory=memory
+    )
+    sampler = SerialSampler(
+        EnvCls=_wrapped,
+        env_kwargs=dict(env=env, hidden=hidden),
+        batch_T=batch_T,
+        batch_B=n_envs,
+        max_decorrelation_steps=0,
+    )
+    value_loss_coeff = 2 * recurrent_peers.HYPER.value_coeff
+    return _iterations(
+        agent(model_kwargs=network), sampler, None, True, value_loss_coeff=value_loss_coeff
+    )
+
+
+def _wrapped(env: str, hidden: bool) -> Any:
+    from rlpyt.envs.gym import GymEnvWrapper
+
+    return GymEnvWrapper(recurrent_peers.make(env, hidden))
+
+
+def _iterations(
+    agent: Any, sampler: Any, affinity: Any, train: bool, **algo_kwargs: Any
+) -> Workload:
     returns: deque[float] = deque(maxlen=100)
     try:
         examples = sampler.initialize(agent=agent, affinity=affinity, seed=0, bootstrap_value=True)
-        algo = _algo(agent, sampler, examples, **(algo_kwargs or {})) if train else None
+        algo = _algo(agent, sampler, examples, **algo_kwargs) if train else None
         for itr in range(N_ITR):
             agent.sample_mode(itr)
             samples, traj_infos = sampler.obtain_samples(itr)
@@ -63,7 +108,8 @@ def ppo(
             if algo is not None:
                 agent.train_mode(itr)
                 algo.optimize_agent(itr, samples)
-            yield Progress(T * n_envs, float(np.mean(returns)) if returns else None)
+            n_steps = sampler.batch_spec.size
+            yield Progress(n_steps, float(np.mean(returns)) if returns else None)
     finally:
         sampler.shutdown()
 

@@ -33,7 +33,7 @@ import psutil
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 PATIENCE_S = 300.0  # in addition to a window's length; startup may include compilation
 MAX_DISTURBANCE = 0.05  # fraction of cores used by others above which no table is written
-LIBRARIES = ("torch", "numpy", "gymnasium", "ale-py", "stable-baselines3")
+LIBRARIES = ("torch", "numpy", "gymnasium", "ale-py", "stable-baselines3", "sb3-contrib")
 
 
 class Progress(NamedTuple):

@@ -170,10 +170,8 @@ class SacAgent(QpgAgent):
 
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
-        if self.parts is not None:
-            if self.mask_sizes is not None and not masks_actions(self.model):
-                return None
-        return super().fast_policy()
+        reads_mask = self.parts is None or masks_actions(self.model)
+        return None if self.mask_sizes is not None and not reads_mask else super().fast_policy()
 
     def action_input(self, prev_action: Tensors) -> Any:
         """Return the previous action in the models' form: units of [-1, 1], one-hot choices."""
