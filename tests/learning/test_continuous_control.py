@@ -54,6 +54,24 @@ def test_variants_of_sac_learn_it_too(agent_args, algo, tmp_path):
     assert on_reach("sac", tmp_path / "run", agent_args, **algo) > -0.5
 
 
+@pytest.mark.parametrize(
+    "env, steps, least",
+    [
+        ("toy/mask", 700, 4.75),  # of 5
+        pytest.param("toy/hybrid", 2_000, 4.75, marks=pytest.mark.slow),
+        pytest.param("CartPole-v1", 20_000, 475, marks=pytest.mark.slow),
+    ],
+)
+def test_sac_learns_discrete_and_hybrid_actions(env, steps, least, tmp_path):
+    assert trained("sac", env, tmp_path / "run", steps=steps) >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env, lost", [("toy/mask", "mask"), ("toy/hybrid", "hybrid")])
+def test_sac_does_not_learn_them_without_mask_or_amount(env, lost, tmp_path):
+    assert trained("sac", env, tmp_path / "run", env_args={"without": lost}, steps=3_000) < 4.75
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("algo_name", EVERY)
 def test_presets_solve_pendulum(algo_name, tmp_path):
