@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 
+from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
+from rlpyt.envs.toy import CountEnv
+from rlpyt.replays.sequence.frame import UniformSequenceReplayFrameBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import (
     AsyncUniformSequenceReplayBuffer,
@@ -14,6 +18,7 @@ from rlpyt.replays.sequence.uniform import (
 )
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from tests.algos.dqn.parts_dqn import (
     AGENTS_WITH_MEMORY,
     GRU,
@@ -268,6 +273,35 @@ def test_replays_of_sequences_are_chosen_by_the_agent():
     assert type(algo.replay_buffer) is UniformSequenceReplayBuffer
     replay = algo.async_initialize(agent, 50, BatchSpec(8, B), True, sampler.examples)
     assert type(replay) is AsyncUniformSequenceReplayBuffer and replay.batch_T == 10
+
+
+class Frames(CountEnv):
+    """Stacks of the last four frames of an episode, zeros before its start."""
+
+    def __init__(self):
+        super().__init__()
+        self._observation_space = GymSpaceWrapper(Box(0, 255, (4, 4, 4), np.uint8))
+
+    def _observe(self):
+        numbers = [10 * self._episode % 200 + t + 1 if t >= 0 else 0 for t in self._times()]
+        return np.array(numbers, np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2)
+
+    def _times(self):
+        return range(self._t - 3, self._t + 1)
+
+
+def test_frames_are_stored_once_and_give_the_same_loss():
+    image = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
+    losses = {}
+    for cls in (None, UniformSequenceReplayBuffer):
+        algo = algo_of(ReplayBufferCls=cls)
+        agent = AtariDqnAgent(model_kwargs=dict(**image, memory="gru", lstm_size=8, head_size=8))
+        fill(algo, prepared(algo, agent, Frames))
+        rows = np.arange(10, 30, 2), np.arange(10) % B
+        losses[type(algo.replay_buffer)], _ = algo.loss(algo.replay_buffer.extract_batch(*rows, 10))
+    assert {*losses} == {UniformSequenceReplayFrameBuffer, UniformSequenceReplayBuffer}
+    framewise, whole = losses.values()
+    assert torch.equal(framewise, whole) and whole > 0
 
 
 @pytest.mark.parametrize(
