@@ -17,6 +17,8 @@ COMMANDS = [  # pages whose commands run
     "custom_environment",
     "custom_model",
     "memory",
+    "dict_observations",
+    "asymmetric_critics",
     "custom_agent",
     "custom_algorithm",
     "export",
@@ -37,6 +39,7 @@ SCRIPTS = [  # further pages whose Python runs
 ]
 SLOW = (
     *("first_run", "custom_environment", "debugging", "action_masks", "hybrid_actions", "export"),
+    *("dict_observations", "asymmetric_critics"),
     *SCRIPTS[1:],
 )  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))

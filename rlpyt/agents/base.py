@@ -16,7 +16,7 @@ from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.models.observation import check_normalized
+from rlpyt.models.observation import check_normalized, marked_shape, shape_of_group
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
 from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to, leaves_of
@@ -55,6 +55,8 @@ class BaseAgent(Recorded):
         initial_model_state_dict: parameter values to start from.
         fast_acting: act in numpy where model and distribution allow it (MLPs on the CPU): the same
             actions from the same noise, several times faster for small batches.
+        policy_observation: names of the parts of a Dict or Tuple observation that the policy reads,
+            ``["state"]``; ``None``: all. See `rlpyt.models.observation.shape_of_group`.
 
     Attributes:
         memory: recurrent states while acting, in recurrent agents that implement ``choose`` or
@@ -88,6 +90,7 @@ class BaseAgent(Recorded):
     rows_are_independent = False
     mask_sizes: tuple[int, ...] | None = None
     masks_choices = False  # True if the distribution takes the mask, and not the model
+    policy_observation: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -95,12 +98,14 @@ class BaseAgent(Recorded):
         model_kwargs: dict[str, Any] | None = None,
         initial_model_state_dict: dict[str, Any] | None = None,
         fast_acting: bool = True,
+        policy_observation: Sequence[str] | None = None,
     ) -> None:
         if ModelCls is not None:
             self.ModelCls = ModelCls
         self.model_kwargs = dict(model_kwargs or {})
         self.initial_model_state_dict = initial_model_state_dict
         self.fast_acting = fast_acting
+        self.policy_observation = policy_observation
         self.model: Any = None
         self.shared_model: Any = None
         self.shared_weights: SharedWeights | None = None
@@ -166,7 +171,8 @@ class BaseAgent(Recorded):
 
         Raises:
             ValueError: ModelCls is None, the model normalizes observations that are not
-                floating point, or the part ``action_mask`` of observations is not a mask.
+                floating point, the part ``action_mask`` of observations is not a mask, or
+                ``policy_observation`` does not name parts of observations.
         """
         if self.ModelCls is None:
             raise ValueError(
@@ -176,6 +182,8 @@ class BaseAgent(Recorded):
         self.env_spaces = env_spaces
         self.mask_sizes = checked_mask_sizes(env_spaces.observation, env_spaces.action)
         self.env_model_kwargs = self.make_env_to_model_kwargs(env_spaces)
+        if self.policy_observation is not None:
+            self.env_model_kwargs["observation_shape"] = self.group_shape("policy_observation")
         self.model = self._build_model()
         self._inspect_models()
         if self.initial_model_state_dict is not None:
@@ -183,6 +191,15 @@ class BaseAgent(Recorded):
         if share_memory:
             self.bind_shared_memory(SharedWeights(self.model, self.settings))
             self.shared_model = self.model
+
+    def group_shape(self, group: str) -> Any:
+        """Return the shape of observations for models, with parts outside a group marked.
+
+        Args:
+            group: name of the attribute that lists the parts: "policy_observation".
+        """
+        shape = marked_shape(self.env_spaces.observation)
+        return shape_of_group(shape, getattr(self, group), group)
 
     def _build_model(self) -> torch.nn.Module:
         kwargs = {**self.env_model_kwargs, **self.model_kwargs}
@@ -316,6 +333,10 @@ class BaseAgent(Recorded):
 
     # Acting.
 
+    def _acting_model(self) -> Any:
+        """Return the network whose outputs ``choose`` takes."""
+        return self.model
+
     @torch.no_grad()
     def step(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Choose actions for [B] environments.
@@ -327,7 +348,7 @@ class BaseAgent(Recorded):
         inputs = self._inputs(observation, prev_action, prev_reward)
         B = prev_reward.shape[0] if prev_reward.dim() else None
         self._begin_step(B)
-        outputs, rnn_state = self._run(self.model, inputs, self.prev_rnn_state)
+        outputs, rnn_state = self._run(self._acting_model(), inputs, self.prev_rnn_state)
         action, fields = self.choose(outputs, self._sampler(inputs[0]))
         if self.recurrent:
             agent_info = self.AgentInfoRnn(*fields, self._exchange_state(rnn_state, B))
@@ -381,7 +402,7 @@ class BaseAgent(Recorded):
             return action, self.prev_rnn_state, None
         self._begin_step(None)
         inputs = self._inputs(observation, prev_action, prev_reward)
-        outputs, rnn_state = self._run(self.model, inputs, rnn_state)
+        outputs, rnn_state = self._run(self._acting_model(), inputs, rnn_state)
         chosen_from = []
 
         def mode(dist_info: Tensors) -> Any:
@@ -413,7 +434,7 @@ class BaseAgent(Recorded):
         if not (stock and self.fast_acting) or self.recurrent or self.device.type != "cpu":
             return None
         draw = self._numpy_draw() if can_draw(self.distribution) else None
-        forward = None if draw is None else numpy_forward(self.model)
+        forward = None if draw is None else numpy_forward(self._acting_model())
         if draw is None or forward is None:
             return None
         choose = self.choose
@@ -449,10 +470,12 @@ class BaseAgent(Recorded):
 
     def update_obs_rms(self, observation: Tensors) -> None:
         """Update the models' running observation statistics, if they have any, with a batch."""
-        for model in self._observation_models():  # they share their statistics
-            if updates_obs_rms(model):
+        updated: list[Any] = []
+        for model in filter(updates_obs_rms, self._observation_models()):
+            statistics = getattr(model, "obs_rms", None)
+            if not any(statistics is other for other in updated):  # models may share them
                 model.update_obs_rms(observation)
-                return
+                updated.append(statistics)
 
     @property
     def has_obs_rms(self) -> bool:

@@ -1,7 +1,7 @@
 """Agents built from options."""
 
 import importlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -74,7 +74,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         return _evolution_agent(options, image)
     for_atari = image and is_discrete(env_spaces.action)
     model_kwargs = _model_kwargs(options, "fc_sizes" if for_atari else "hidden_sizes")
-    kwargs = {**dict(chosen.args), **_model_class(options)}
+    kwargs = {**dict(chosen.args), **_groups(options), **_model_class(options)}
     return agent_for(env_spaces, recurrent=chosen.has_memory, model_kwargs=model_kwargs, **kwargs)
 
 
@@ -86,6 +86,13 @@ def _custom_agent(options: RunOptions) -> Any:
     known = [] if ModelCls is None else named_arguments(ModelCls)
     model_kwargs = _model_kwargs(options, "hidden_sizes", known)
     return cls(**kwargs, **({"model_kwargs": model_kwargs} if model_kwargs else {}))
+
+
+def _groups(options: RunOptions) -> dict[str, Any]:
+    """Return the agent's arguments for what its networks read, those that were given."""
+    names = ("policy_observation", "critic_observation", "critic_memory")
+    given = {name: getattr(options.agent, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _model_class(options: RunOptions) -> dict[str, Any]:
@@ -147,7 +154,7 @@ def _control_agent(options: RunOptions) -> Any:
         model_kwargs.setdefault("memory", "lstm")
     kwargs = _agent_kwargs(options, cls)
     # Critics use the policy's settings by default.
-    names = ("hidden_sizes", "normalize_observation", "encoder")
+    names = ("hidden_sizes", "normalize_observation", "encoder", "encoders")
     shared = {key: model_kwargs[key] for key in names if key in model_kwargs}
     networks = ("q_model_kwargs", "v_model_kwargs") if name == "sac_v" else ("q_model_kwargs",)
     for network in networks:
@@ -178,6 +185,13 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
         UnknownName: the agent does not take one of the arguments.
     """
     accepted = [name for name in named_arguments(cls) if name != "model_kwargs"]
+    groups = _groups(options)
+    for name in groups:
+        if name not in accepted:
+            raise ValueError(
+                f"agent.{name} is for agents that take the argument {name}, but {cls.__name__} "
+                f"of {options.algo_name} does not. Leave it out."
+            )
     # Accepted but ignored, as in rlpyt.
     unused = () if getattr(cls, "has_v", False) else ("v_model_kwargs",)
     args, presets = dict(options.agent.args), _preset_args(options)
@@ -187,7 +201,7 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
         elif name not in accepted:
             kind = f"argument (agent.args) of {options.algo_name}'s agent:"
             raise UnknownName(kind, name, set(accepted) - set(unused))
-    return {**args, **_model_class(options)}
+    return {**args, **groups, **_model_class(options)}
 
 
 def _has_custom_epsilon(options: RunOptions) -> bool:
@@ -235,7 +249,21 @@ def _model_kwargs(
                     f"the custom model does not take {name}. Add it (rlpyt.models.recurrent), or "
                     "leave agent.memory and agent.memory_size out."
                 )
-    return {**options.agent.model, **memory, **model_kwargs}
+    return {**options.agent.model, **_encoders(options), **memory, **model_kwargs}
+
+
+def _encoders(options: RunOptions) -> dict[str, Any]:
+    """Return the model's argument ``encoders`` if it is given, with classes for their names."""
+    given = options.agent.model.get("encoders")
+    if not isinstance(given, Mapping):
+        return {}
+    found = {}
+    for part, encoder in given.items():
+        kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
+        if isinstance(kwargs.get("kind"), str):
+            kwargs["kind"] = import_named(kwargs["kind"], "encoder")
+        found[part] = kwargs
+    return {"encoders": found}
 
 
 def _memory_kwargs(options: RunOptions) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.export.graph_signature import InputKind
 
 from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, part_at, read_policy
-from rlpyt.models.observation import is_composite
+from rlpyt.models.observation import is_composite, seen_parts
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
 from rlpyt.spaces.action_mask import unwrapped
@@ -44,7 +44,8 @@ class GreedyPolicy:
     Observations and actions have the form that the environment uses: discrete ones begin at the
     ``start`` of their space, continuous actions are clipped to the bounds. A policy that reads the
     previous reward and action, or is recurrent, takes them as further inputs and returns the next
-    ones, with the batch dimension first.
+    ones, with the batch dimension first. Parts of an observation that the policy does not read
+    (``policy_observation``) are no inputs.
 
     Args:
         agent: initialized agent on the CPU.
@@ -61,8 +62,12 @@ class GreedyPolicy:
         agent.eval_mode(itr)
         agent.set_deterministic(True, itr)
         self.agent = agent
-        self._starts = [_start_of(space) for _, space in _leaf_spaces(observation_space)]
         self._observation = observation_space.null_value()
+        leaves = _leaf_spaces(observation_space)
+        self._is_read = [True] * len(leaves)  # whether the policy reads a part of the observation
+        if agent.policy_observation is not None:
+            self._is_read = seen_parts(agent.group_shape("policy_observation"))
+        self._starts = [_start_of(space) for _, space in self._read(leaves)]
         leaves = _leaf_spaces(action_space)
         self.action_paths = [path for path, _ in leaves]
         self._to_env = [_ActionForm(space) for _, space in leaves]
@@ -83,9 +88,13 @@ class GreedyPolicy:
             if path:
                 entry["path"] = path
 
+    def _read(self, leaves: list[Any]) -> list[Any]:
+        """Return those leaves of an observation that the policy reads."""
+        return [leaf for leaf, is_read in zip(leaves, self._is_read, strict=True) if is_read]
+
     def _describe_inputs(self, space: Space) -> list[dict[str, Any]]:
-        paths = [path for path, _ in _leaf_spaces(space)]
-        named = _named_leaves(self._observation, "observation")
+        paths = [path for path, _ in self._read(_leaf_spaces(space))]
+        named = self._read(_named_leaves(self._observation, "observation"))
         inputs = [
             {"name": name, **_described(torch.as_tensor(leaf)), "path": path}
             for (name, leaf), path in zip(named, paths, strict=True)
@@ -100,7 +109,7 @@ class GreedyPolicy:
 
     def example(self) -> tuple[Tensor, ...]:
         """Return inputs for a call, all zero except for the smallest discrete observations."""
-        leaves = [torch.as_tensor(leaf) for leaf in leaves_of(self._observation)]
+        leaves = [torch.as_tensor(leaf) for leaf in self._read(leaves_of(self._observation))]
         inputs = [
             _rows(x if start is None else x + start)
             for x, start in zip(leaves, self._starts, strict=True)
@@ -120,8 +129,14 @@ class GreedyPolicy:
         leaves = [
             leaf if start is None else leaf - start for start, leaf in zip(self._starts, remaining)
         ]
-        parts = iter(leaves)
-        observation = buffer_func(self._observation, lambda _: next(parts))
+        parts, is_read = iter(leaves), iter(self._is_read)
+
+        def part(null: Any) -> Tensor:
+            if next(is_read):
+                return next(parts)
+            return torch.as_tensor(null).expand(inputs[0].shape[0], *np.shape(null))
+
+        observation = buffer_func(self._observation, part)
         if self.reads_previous:
             reward = next(remaining)
             prev_action = buffer_func(self._null_action, lambda _: next(remaining))

@@ -60,6 +60,12 @@ class AgentOptions:
     memory_size: int | None = None  # size of the memory's output; None: the model decides
     memory_args: dict[str, Any] = field(default_factory=dict)  # such as {"window": 32} for gtrxl
     recurrent: bool = False  # short for memory lstm
+    # (policy gradient, with memory) what the critic's values depend on: shared, the policy's
+    # memory; own, another memory; none, only the current observation. None: shared
+    critic_memory: Literal["shared", "own", "none"] | None = None
+    # parts of a Dict observation that the policy reads, such as: state image.left; None: all
+    policy_observation: tuple[str, ...] | None = None
+    critic_observation: tuple[str, ...] | None = None  # parts that the critic reads; None: all
     hidden_sizes: tuple[int, ...] | None = None  # sizes of the fully connected layers
     # normalize vector observations by their running mean and standard deviation
     normalize_observation: bool = False

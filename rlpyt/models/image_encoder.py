@@ -1,14 +1,17 @@
-"""Encoder of images of any size, for observations that contain images."""
+"""Encoders of parts of an observation: images of any size, and those of users."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.mlp import HIDDEN_GAIN, init_orthogonal
-from rlpyt.models.observation import IMAGE_DIM, ImageShape
+from rlpyt.models.observation import EncodedShape, ImageShape
+from rlpyt.utils.checks import whole_number
 
 MIN_NATURE_SIZE = 36  # smallest height and width for the convolutions of Mnih et al. 2015
+BATCH_DIM = 4  # [N, C, H, W]
 NATURE = dict(channels=[32, 64, 64], kernel_sizes=[8, 4, 3], strides=[4, 2, 1], paddings=[0, 0, 0])
 SMALL = dict(channels=[16, 32], kernel_sizes=[3, 3], strides=[1, 2], paddings=[1, 1])
 
@@ -21,7 +24,7 @@ class ImageEncoder(nn.Module):
     gain sqrt(2).
 
     Args:
-        shape: shape of an image.
+        shape: shape of an image, or of a stack of images, whose channels are joined.
         feature_size: number of features, each after the nonlinearity.
         channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: as above.
         nonlinearity: class of the nonlinearity.
@@ -60,9 +63,45 @@ class ImageEncoder(nn.Module):
         return self.conv.output_size
 
     def forward(self, image: Tensor) -> Tensor:
-        """Return features [*lead, F] float32 of images [*lead, C, H, W] or [*lead, H, W, C]."""
-        lead = image.shape[: image.dim() - IMAGE_DIM]
+        """Return features [*lead, F] float32 of images [*lead, *shape]."""
+        lead = image.shape[: image.dim() - len(self.shape)]
         x = image.reshape(-1, *image.shape[len(lead) :]).float() * self.shape.scale
         if self.shape.channels_last:
-            x = x.movedim(-1, 1)
+            x = x.movedim(-1, -3)
+        if x.dim() > BATCH_DIM:  # a stack
+            x = x.flatten(1, 2)
         return self.conv(x).reshape(*lead, -1)  # type: ignore[no-any-return]
+
+
+def build_encoder(shape: ImageShape | EncodedShape, default: Mapping[str, Any]) -> nn.Module:
+    """Build the encoder of a part of an observation.
+
+    Args:
+        shape: shape of the part. The encoder of an `EncodedShape` is a class or function that is
+            called with the shape (marked, see `marked_shape`), and returns a module from the part
+            [*lead, *shape] to features [*lead, output_size] float32; or a dictionary of such a
+            ``kind`` and further arguments, without ``kind`` those of `ImageEncoder`.
+        default: arguments of `ImageEncoder` for images without an encoder of their own.
+
+    Raises:
+        TypeError: the encoder cannot be called, or has no whole number ``output_size``.
+    """
+    if isinstance(shape, ImageShape):
+        return ImageEncoder(shape, **default)
+    encoder, part = shape.encoder, shape.part
+    kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
+    kind = kwargs.pop("kind", ImageEncoder)
+    if not callable(kind) or (kind is ImageEncoder and not isinstance(part, ImageShape)):
+        raise TypeError(
+            f"an encoder must be a class or function of the shape {tuple(part)}, or for images a "
+            f"dictionary of settings, got {encoder!r}."
+        )
+    built: nn.Module = kind(part, **kwargs)
+    name = getattr(kind, "__name__", repr(kind))
+    if not hasattr(built, "output_size"):
+        raise TypeError(
+            f"{name} must have the attribute output_size. Set it to the number of features that "
+            "forward returns."
+        )
+    whole_number(f"output_size of {name}", built.output_size, 1)
+    return built

@@ -160,3 +160,8 @@ class _Relu(torch.autograd.Function):
 
 
 _compiled_relu = _Relu.apply
+
+
+def value_of(head: nn.Module | None, features: Tensor) -> tuple[Tensor, ...]:
+    """Return the value [*lead] from a head in a tuple; without a head an empty tuple."""
+    return () if head is None else (head(features).squeeze(-1).float(),)

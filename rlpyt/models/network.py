@@ -8,18 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.image_encoder import SMALL, ImageEncoder
+from rlpyt.models.image_encoder import SMALL, build_encoder
 from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
     ImageShape,
     Shape,
+    encoded_parts,
     flatten_observation,
-    images_of,
+    is_real,
     joined,
     observation_size,
+    real_size,
     split_observation,
     vector_size,
+    with_encoders,
 )
 from rlpyt.models.recurrent import HeadInputs, Memory, MlpMemory, add_memory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
@@ -178,22 +181,28 @@ class VectorModel(Network):
     """Base of models that encode vectors, or nested spaces of vectors, categories and images.
 
     The features are all vectors, then one-hot category numbers, then the features of each image
-    from an `ImageEncoder`; see `rlpyt.models.observation`. Agents mark the shapes.
+    from an `ImageEncoder`; see `rlpyt.models.observation`. Agents mark the shapes. Any part may
+    have a custom encoder instead, whose features follow in the order of the parts, like those of
+    images. With normalization, vectors of integers and booleans follow those of real numbers.
 
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
-        normalize_observation: subtract the running mean of vectors, divide by their running
-            standard deviation.
+        normalize_observation: subtract the running mean of vectors of real numbers, divide by their
+            running standard deviation.
         norm_obs_clip: maximum absolute value of normalized observations.
         norm_obs_var_clip: minimum variance in normalization.
         encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; ignored for
             observations without images.
+        encoders: custom encoders by the name of a part, for example
+            ``{"camera.left": MyEncoder, "camera.right": dict(feature_size=64)}``; "observation" for
+            observations without parts. See `rlpyt.models.image_encoder.build_encoder`.
 
     Attributes:
         obs_rms: running statistics, if observations are normalized; algorithms update them through
             ``update_obs_rms``.
-        images: encoders of the images of an observation, if there are any.
+        images: encoders of the images of an observation, and custom ones, if there are any.
         core: an MLP and a memory, after ``add_core``.
+        memory_size: H, size of the memory's output, after ``add_core``.
     """
 
     _has_core = False
@@ -205,21 +214,29 @@ class VectorModel(Network):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         encoder: Mapping[str, Any] | None = None,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._observation_shape = observation_shape
+        self._observation_shape = observation_shape = with_encoders(
+            observation_shape, encoders or {}
+        )
         self.normalize_observation = normalize_observation
         self.norm_obs_clip = norm_obs_clip
         self.norm_obs_var_clip = norm_obs_var_clip
         if normalize_observation:
-            self.obs_rms = RunningMeanStdModel((vector_size(observation_shape),))
-        images = [ImageEncoder(shape, **(encoder or {})) for shape in images_of(observation_shape)]
+            self.obs_rms = RunningMeanStdModel((real_size(observation_shape),))
+        self._is_real = is_real(observation_shape)
+        images: list[Any] = [
+            build_encoder(part, encoder or {}) for part in encoded_parts(observation_shape)
+        ]
         self._has_images = bool(images)
         if images:
             self.images = nn.ModuleList(images)
-        self._n_features = observation_size(observation_shape) + sum(x.output_size for x in images)
-        # Observations without images and categories, the most common ones, use a shortcut.
-        self._only_vectors = vector_size(observation_shape) == self._n_features
+        n_encoded = sum(int(x.output_size) for x in images)
+        self._n_features = observation_size(observation_shape) + n_encoded
+        # Observations of vectors alone, the most common ones, use a shortcut.
+        n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
+        self._only_vectors = n_joined == self._n_features
 
     @property
     def observation_size(self) -> int:
@@ -231,11 +248,22 @@ class VectorModel(Network):
         if self._only_vectors:
             return self._normalized(flatten_observation(observation, self._observation_shape))
         vectors, features, images = split_observation(observation, self._observation_shape)
+        if self.normalize_observation:
+            features = self._integers(vectors) + features
+            vectors = self._reals(vectors)
         if vectors:
             features.insert(0, self._normalized(joined(vectors)))
         if images:
             features += [encode(image) for encode, image in zip(self.images, images, strict=True)]
         return joined(features)
+
+    def _reals(self, vectors: list[Tensor]) -> list[Tensor]:
+        """Return the vectors of real numbers."""
+        return [x for x, real in zip(vectors, self._is_real, strict=True) if real]
+
+    def _integers(self, vectors: list[Tensor]) -> list[Tensor]:
+        """Return the other vectors."""
+        return [x for x, real in zip(vectors, self._is_real, strict=True) if not real]
 
     def _normalized(self, x: Tensor) -> Tensor:
         if not self.normalize_observation:
@@ -253,6 +281,7 @@ class VectorModel(Network):
         """Add an MLP and a memory between the features and the heads; see `MlpMemory`."""
         sizes = (self.observation_size, action_size, hidden_sizes, size)
         self.core = MlpMemory(*sizes, nonlinearity, memory)
+        self.memory_size = int(size)
         self._has_core = True
 
     @property
@@ -269,7 +298,7 @@ class VectorModel(Network):
         """Update the running statistics with a batch of observations [*lead, ...]."""
         if self.normalize_observation:
             vectors, _, _ = split_observation(observation, self._observation_shape)
-            self.obs_rms.update(joined(vectors))
+            self.obs_rms.update(joined(self._reals(vectors)))
 
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
@@ -289,7 +318,7 @@ class VectorModel(Network):
 
     @property
     def reads_in_numpy(self) -> bool:
-        """Return False for images, and for normalized vectors together with category numbers."""
+        """Return False for images, and for normalized vectors together with other parts."""
         return self._only_vectors or not (self._has_images or self.normalize_observation)
 
     @property

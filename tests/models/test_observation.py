@@ -13,11 +13,14 @@ from rlpyt.models.observation import (
     MAX_CATEGORIES,
     CategoryShape,
     ImageShape,
+    IntegerShape,
     check_normalized,
     flatten_numpy,
     flatten_observation,
     leaf_shapes,
     marked_shape,
+    seen_parts,
+    shape_of_group,
 )
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
@@ -54,7 +57,7 @@ def test_shapes_mark_images_and_categories_and_equal_plain_ones():
     shape = marked_shape(SPACE)
     assert shape == SPACE.shape and shape._fields == SPACE.shape._fields
     kinds = [type(leaf) for leaf in leaf_shapes(shape)]
-    assert kinds == [tuple, CategoryShape, ImageShape, tuple, CategoryShape, tuple]
+    assert kinds == [tuple, CategoryShape, ImageShape, tuple, CategoryShape, IntegerShape]
     image = shape.inner.field_0
     assert image.channels_last and image.scale == 1 / 255
     assert shape.kind.sizes == (4,) and shape.kind.low == 0  # the wrapper subtracts the start
@@ -82,9 +85,9 @@ def test_spaces_of_our_own_and_long_lists_of_categories():
     space = Composite([FloatBox(-1, 1, shape=2), IntBox(3, 7), IntBox(0, 2, shape=5)], Parts)
     shape = marked_shape(space)
     assert shape.kind.sizes == (4,) and shape.kind.low == 3
-    assert type(shape.at) is tuple and type(shape.bits) is tuple
+    assert type(shape.at) is tuple and type(shape.bits) is IntegerShape
     assert type(marked_shape(IntBox(0, MAX_CATEGORIES))) is CategoryShape
-    assert type(marked_shape(IntBox(0, MAX_CATEGORIES + 1))) is tuple
+    assert type(marked_shape(IntBox(0, MAX_CATEGORIES + 1))) is IntegerShape
 
 
 def by_hand(model, observation, lead):
@@ -114,23 +117,34 @@ def test_features_are_those_by_hand(lead):
     np.testing.assert_allclose(found.detach(), by_hand(model, observation, lead), atol=1e-5)
 
 
-def test_vectors_alone_are_normalized():
+def test_vectors_of_real_numbers_alone_are_normalized():
     model = VectorModel(
         marked_shape(SPACE), normalize_observation=True, encoder=dict(feature_size=7)
     )
-    assert model.obs_rms.mean.shape == (9,)
+    assert model.obs_rms.mean.shape == (7,)
     observation = buffer_func(batch((6,)), torch.as_tensor)
     model.update_obs_rms(observation)
     before = VectorModel(marked_shape(SPACE), encoder=dict(feature_size=7))
     before.images.load_state_dict(model.images.state_dict())
     plain, found = before.read(observation), model.read(observation)
-    torch.testing.assert_close(found[:, 9:], plain[:, 9:])
-    torch.testing.assert_close(found[:, :9], model.obs_rms.normalize(plain[:, :9], 10, 1e-6))
-    check_normalized([model], GymSpaceWrapper(spaces.Dict(a=PARTS["at"], k=PARTS["kind"])))
+    torch.testing.assert_close(found[:, 7:], plain[:, 7:])  # bits, categories, image
+    torch.testing.assert_close(found[:, :7], model.obs_rms.normalize(plain[:, :7], 10, 1e-6))
+    assert model.obs_rms.normalize(plain[:, :7], 10, 1e-6).std() > 0.5
+    assert model.numpy_forward() is None
+
+
+def test_models_that_normalize_read_real_numbers():
+    def check(space):
+        space = GymSpaceWrapper(space)
+        model = VectorModel(marked_shape(space), True, encoder=dict(feature_size=7))
+        check_normalized([model], space)
+
+    check(PARTS)
+    check(spaces.Dict(a=PARTS["at"], k=PARTS["kind"]))
     with pytest.raises(ValueError, match="have no vectors"):
-        check_normalized([model], GymSpaceWrapper(PARTS["inner"][0]))
+        check(PARTS["inner"][0])
     with pytest.raises(ValueError, match="entries of int8"):
-        check_normalized([model], SPACE)
+        check(spaces.Dict(a=PARTS["inner"][3], k=PARTS["kind"]))
 
 
 def test_numpy_reads_categories_as_torch_does():
@@ -165,3 +179,67 @@ def test_settings_of_the_convolutions_are_taken():
 def test_a_model_of_vectors_has_the_parameters_it_had():
     assert list(VectorModel((3,)).state_dict()) == []
     assert not any("images" in name for name in dict(VectorModel((3,)).named_modules()))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 8), (2, 9, 8, 3)])
+def test_a_stack_of_images_is_an_image_of_all_their_channels(shape):
+    space = GymSpaceWrapper(spaces.Box(0, 255, shape, np.uint8))
+    model = VectorModel(marked_shape(space), encoder=dict(feature_size=5))
+    encoder = model.images[0]
+    assert encoder.shape.chw == (6, 9, 8)
+    stacks = torch.from_numpy(np.stack([space.sample() for _ in range(4)]))
+    channels_first = stacks if shape[1] == 3 else stacks.permute(0, 1, 4, 2, 3)
+    expected = encoder.conv(channels_first.reshape(4, 6, 9, 8).float() / 255)
+    torch.testing.assert_close(model.read(stacks), expected)
+    assert model.read(stacks.reshape(2, 2, *shape)).shape == (2, 2, 5)
+
+
+class Sum(torch.nn.Module):
+    """Sum of the numbers, times a factor."""
+
+    def __init__(self, shape, factor=1.0):
+        super().__init__()
+        self.n_dim, self.factor, self.output_size = len(shape), factor, 1
+
+    def forward(self, x):
+        dims = tuple(range(-self.n_dim, 0))
+        return (x.float().sum(dims) if dims else x.float())[..., None] * self.factor
+
+
+def test_each_part_can_have_another_encoder():
+    encoders = {
+        "at": Sum,
+        "kind": dict(kind=Sum, factor=2.0),
+        "inner.field_0": dict(feature_size=4),
+        "inner.field_1": Sum,
+    }
+    model = VectorModel(marked_shape(SPACE), encoders=encoders)
+    assert model.observation_size == 2 + 5 + 1 + 1 + 4 + 1
+    observation = buffer_func(batch((3,)), torch.as_tensor)
+    found = model.read(observation)
+    # Vectors and categories without an encoder, then the encoded parts in order.
+    torch.testing.assert_close(found[:, :2], observation.inner.field_3.float())
+    torch.testing.assert_close(found[:, 7], observation.at.sum(-1))
+    torch.testing.assert_close(found[:, 8], 2.0 * observation.kind)
+    torch.testing.assert_close(found[:, 9:13], model.images[2](observation.inner.field_0))
+    torch.testing.assert_close(found[:, 13], observation.inner.field_1.sum((-2, -1)))
+    alone = VectorModel(marked_shape(GymSpaceWrapper(PARTS["at"])), encoders={"observation": Sum})
+    assert alone.observation_size == 1
+    with pytest.raises(ValueError, match="unknown part of observations in encoders 'ta'.*at, "):
+        VectorModel(marked_shape(SPACE), encoders={"ta": Sum})
+    with pytest.raises(ValueError, match="unknown part of observations in encoders 'inner'"):
+        VectorModel(marked_shape(SPACE), encoders={"inner": Sum})
+
+
+def test_groups_mark_the_other_parts():
+    shape = shape_of_group(marked_shape(SPACE), ["at", "inner.field_0"], "group")
+    assert shape == SPACE.shape
+    assert seen_parts(shape) == [True, False, True, False, False, False]
+    model = VectorModel(shape, encoder=dict(feature_size=7))
+    assert model.observation_size == 3 + 7
+    other = shape_of_group(shape, ["inner"], "auxiliary")  # a part that was marked as unseen
+    assert seen_parts(other) == [False, False, True, True, True, True]
+    assert type(other.inner.field_2) is CategoryShape
+    again = pickle.loads(pickle.dumps(copy.deepcopy(shape)))
+    assert seen_parts(again) == seen_parts(shape) and again == shape
+    assert type(again.kind.seen) is CategoryShape

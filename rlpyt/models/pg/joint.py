@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.masking import mask_logits
+from rlpyt.models.mlp import value_of
 from rlpyt.models.observation import Shape
 from rlpyt.models.pg.vector import (
     MultiCategoricalLstmModel,
@@ -48,7 +49,7 @@ class JointMlpModel(MultiCategoricalMlpModel):
         """Return the parameters of all parts, and value."""
         x = features if self.trunk is None else self.trunk(features)
         parameters = joint_parameters(self.pi(x), self.action_parts, self.log_std, mask)
-        return *parameters, self.value(x).squeeze(-1).float()
+        return *parameters, *value_of(self.value, x)
 
 
 class JointLstmModel(MultiCategoricalLstmModel):
@@ -76,7 +77,7 @@ class JointLstmModel(MultiCategoricalLstmModel):
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return the parameters of all parts, and value."""
         parameters = joint_parameters(self.pi(features), self.action_parts, self.log_std, mask)
-        return *parameters, self.value(features).squeeze(-1).float()
+        return *parameters, *value_of(self.value, features)
 
 
 def output_sizes(action_parts: ActionParts) -> list[int]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlpyt.models.mlp import MlpModel
+from rlpyt.models.mlp import MlpModel, value_of
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
 
@@ -24,7 +24,9 @@ class MujocoFfModel(VectorModel):
         mu_nonlinearity: class of the nonlinearity of the mean, which tanh keeps within [-1, 1];
             ``None``: none.
         init_log_std: initial log standard deviation of every component.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: see `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
+            `VectorModel`.
+        with_value: if False, return no value, for agents with a critic of its own.
     """
 
     def __init__(
@@ -39,18 +41,21 @@ class MujocoFfModel(VectorModel):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         encoder: Mapping[str, Any] | None = None,
+        with_value: bool = True,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
-        observation_args = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        limits = (norm_obs_clip, norm_obs_var_clip)
+        observation_args = (normalize_observation, *limits, encoder, encoders)
         super().__init__(observation_shape, *observation_args)
         size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)
         self.mu = mu if mu_nonlinearity is None else nn.Sequential(mu, mu_nonlinearity())
-        self.v = MlpModel(size, hidden_sizes, 1, hidden_nonlinearity)
+        self.v = MlpModel(size, hidden_sizes, 1, hidden_nonlinearity) if with_value else None
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
 
-    def heads(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, features: Tensor) -> tuple[Tensor, ...]:
         """Return mean, log standard deviation and value."""
         mu = self.mu(features).float()
         # A copy, since recorded distributions must not change when the parameter is updated.
-        return mu, self.log_std.expand_as(mu).clone(), self.v(features).squeeze(-1).float()
+        return mu, self.log_std.expand_as(mu).clone(), *value_of(self.v, features)

@@ -24,8 +24,10 @@ class MujocoLstmModel(VectorModel):
         hidden_sizes: sizes of the MLP's hidden layers; ``None``: 256, 256.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
-        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: see `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
+            `VectorModel`.
         memory: "lstm", "gru" etc., see `add_memory`.
+        with_value: if False, return no value, for agents with a critic of its own.
     """
 
     _memory = "lstm"  # name of the recurrent layer
@@ -42,14 +44,18 @@ class MujocoLstmModel(VectorModel):
         norm_obs_var_clip: float = 1e-6,
         memory: Memory = "lstm",
         encoder: Mapping[str, Any] | None = None,
+        with_value: bool = True,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
-        observation_args = (normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder)
+        limits = (norm_obs_clip, norm_obs_var_clip)
+        observation_args = (normalize_observation, *limits, encoder, encoders)
         super().__init__(observation_shape, *observation_args)
-        self._action_size = action_size
+        self._sizes = [action_size, action_size, *([1] if with_value else [])]
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)
         self._memory = add_memory(self, memory, self.mlp.output_size + action_size + 1, lstm_size)
-        self.head = nn.Linear(int(lstm_size), action_size * 2 + 1)
+        self.memory_size = int(lstm_size)
+        self.head = nn.Linear(self.memory_size, sum(self._sizes))
 
     @property
     def recurrent_layer(self) -> Any:
@@ -60,8 +66,8 @@ class MujocoLstmModel(VectorModel):
         """Return the MLP's features [T * B, F]."""
         return encode_rows(self.mlp, self.read(observation))
 
-    def heads(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, features: Tensor) -> tuple[Tensor, ...]:
         """Return mean, log standard deviation and value."""
-        sizes = [self._action_size, self._action_size, 1]
-        mu, log_std, value = torch.split(self.head(features).float(), sizes, dim=-1)
-        return mu, log_std, value.squeeze(-1)
+        outputs = torch.split(self.head(features).float(), self._sizes, dim=-1)
+        mu, log_std, *value = outputs
+        return mu, log_std, *(x.squeeze(-1) for x in value)

@@ -18,6 +18,7 @@ from rlpyt.models.mlp import (
     MlpModel,
     init_orthogonal,
     size_list,
+    value_of,
 )
 from rlpyt.models.network import LstmVectorModel, VectorModel
 from rlpyt.models.observation import Shape
@@ -47,6 +48,7 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: sizes of both MLPs' hidden layers.
         nonlinearity: class of the nonlinearity.
         shared: use one MLP for both, with two linear heads.
+        with_value: if False, return no value, for agents with a critic of its own.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
@@ -57,6 +59,7 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         shared: bool = False,
+        with_value: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, **kwargs)
@@ -68,13 +71,15 @@ class MultiCategoricalMlpModel(VectorModel):
             self.trunk = MlpModel(n_in, sizes, None, nonlinearity, orthogonal_gain=1)
             n_in, sizes = self.trunk.output_size, []
         self.pi = MlpModel(n_in, sizes, sum(dims), nonlinearity, orthogonal_gain=POLICY_GAIN)
-        self.value = MlpModel(n_in, sizes, 1, nonlinearity, orthogonal_gain=VALUE_GAIN)
+        self.value: MlpModel | None = None
+        if with_value:
+            self.value = MlpModel(n_in, sizes, 1, nonlinearity, orthogonal_gain=VALUE_GAIN)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return action probabilities and value."""
         x = features if self.trunk is None else self.trunk(features)
         pi = split_softmax(mask_logits(self.pi(x), mask), self.dims)
-        return pi, self.value(x).squeeze(-1).float()
+        return pi, *value_of(self.value, x)
 
 
 class CategoricalMlpModel(MultiCategoricalMlpModel):
@@ -108,8 +113,8 @@ class GaussianMlpModel(MujocoFfModel):
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes, nonlinearity: of both MLPs.
-        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder: arguments of
-            `MujocoFfModel`.
+        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, with_value,
+            encoders: arguments of `MujocoFfModel`.
     """
 
     def __init__(
@@ -123,6 +128,8 @@ class GaussianMlpModel(MujocoFfModel):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         encoder: Mapping[str, Any] | None = None,
+        with_value: bool = True,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             observation_shape,
@@ -135,8 +142,12 @@ class GaussianMlpModel(MujocoFfModel):
             norm_obs_clip,
             norm_obs_var_clip,
             encoder,
+            with_value,
+            encoders,
         )
         for tower, gain in ((self.mu, POLICY_GAIN), (self.v, VALUE_GAIN)):
+            if tower is None:
+                continue
             init_orthogonal(tower, HIDDEN_GAIN)
             init_orthogonal(tower.model[-1], gain)  # type: ignore[union-attr, index, arg-type]
 
@@ -152,6 +163,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
+        with_value: see `MultiCategoricalMlpModel`.
         **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
@@ -163,6 +175,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        with_value: bool = True,
         **kwargs: Any,
     ) -> None:
         n_outputs = sum(dims)  # of the policy; also the number of components of a previous action
@@ -170,12 +183,12 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
         self.dims, H = tuple(dims), int(lstm_size)
         self.pi = MlpModel(H, [], n_outputs, orthogonal_gain=POLICY_GAIN)
-        self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
+        self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN) if with_value else None
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return action probabilities and value."""
         pi = split_softmax(mask_logits(self.pi(features), mask), self.dims)
-        return pi, self.value(features).squeeze(-1).float()
+        return pi, *value_of(self.value, features)
 
 
 class CategoricalLstmModel(MultiCategoricalLstmModel):
@@ -214,6 +227,7 @@ class GaussianLstmModel(LstmVectorModel):
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class of the MLP's nonlinearity.
         init_log_std: initial log standard deviation of every component.
+        with_value: see `MultiCategoricalMlpModel`.
         **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
@@ -226,17 +240,17 @@ class GaussianLstmModel(LstmVectorModel):
         lstm_size: int = 64,
         nonlinearity: Callable[[], nn.Module] = nn.Tanh,
         init_log_std: float = 0.0,
+        with_value: bool = True,
         **kwargs: Any,
     ) -> None:
         sizes = (action_size, hidden_sizes, lstm_size)
         super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
         H = int(lstm_size)
         self.mu = MlpModel(H, [], action_size, orthogonal_gain=POLICY_GAIN)
-        self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN)
+        self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN) if with_value else None
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
 
-    def heads(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, features: Tensor) -> tuple[Tensor, ...]:
         """Return mean, log standard deviation and value."""
         mu = self.mu(features).float()
-        value = self.value(features).squeeze(-1).float()
-        return mu, self.log_std.expand_as(mu).clone(), value
+        return mu, self.log_std.expand_as(mu).clone(), *value_of(self.value, features)
