@@ -17,6 +17,7 @@ from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
+    CategoryCheck,
     check_batch,
     check_batched,
     check_observation,
@@ -57,6 +58,8 @@ class EnvBatch:
         self.envs, self.context = envs, context
         self.progress = context.progress
         self.held: set[int] = set()
+        self._record: Any = None  # the observations that are written
+        self._categories: CategoryCheck | None = None
 
     @property
     def spaces(self) -> EnvSpaces:
@@ -106,6 +109,25 @@ class EnvBatch:
     def forget_infos(self) -> None:
         """Forget cached infos, so that the next step writes every env_info."""
 
+    def _write_into(self, observation: NumpyArrays) -> None:
+        """Prepare for writing observations into this record."""
+        self._record = observation
+        space = getattr(self.envs[0], "observation_space", None)
+        check = None if space is None else CategoryCheck(space, observation)
+        self._categories = check if check is not None and check.needed else None
+
+    def _check_categories(self) -> None:
+        """Check that category numbers are in their spaces.
+
+        Raises:
+            ValueError: a number is not.
+        """
+        assert self._categories is not None
+        b = self._categories.first_row()
+        if b is not None:
+            self.progress[ROW] = b
+            raise self._categories.error(b)
+
 
 class _ValidationSchedule:
     """Schedule of steps whose outputs are fully validated."""
@@ -141,12 +163,16 @@ class ListEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset the environments of these rows."""
+        if observation is not self._record:
+            self._write_into(observation)
         self.progress[ACTIVITY] = RESETTING
         for b in rows:
             self.progress[ROW] = b
             first = self.envs[b].reset()
             check_observation(first, observation, "observation after reset")
             observation[b] = first
+            if self._categories is not None:
+                self._check_categories()
 
     def advance(  # noqa: PLR0912 - the usual cases of the innermost loop
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
@@ -202,11 +228,15 @@ class ListEnvBatch(EnvBatch):
             raise
         if validate and part_class is None and self._has_parts and result is not None:
             self._part_class = type(result[0])  # checked above
+        if self._categories is not None:
+            self._check_categories()
         return ended
 
     def _bind(self, step: NamedArrayTuple) -> None:
         """Prepare to write rows of this record without indexing its leaves at every step."""
         observation = step.observation
+        if observation is not self._record:
+            self._write_into(observation)
         parts = tuple(observation) if isinstance(observation, tuple) else ()
         self._part_class = None
         self._has_parts = bool(parts) and all(isinstance(part, np.ndarray) for part in parts)
@@ -270,7 +300,6 @@ class VectorEnvBatch(EnvBatch):
         self.B = int(edges[-1])
         self._action_spaces: dict[int, Any] = {}
         self._validation = _ValidationSchedule()
-        self._record: Any = None
         self._shapes: list[Any] = []
         self._ranges = [
             (env, slice(int(first), int(last)))
@@ -279,6 +308,8 @@ class VectorEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset these rows, all of a vector environment at once."""
+        if observation is not self._record:
+            self._write_into(observation)
         self.progress[ACTIVITY] = RESETTING
         rows = np.asarray(list(rows), np.int64)
         for env, env_rows in self._ranges:
@@ -290,6 +321,8 @@ class VectorEnvBatch(EnvBatch):
                 like = observation[env_rows][: len(chosen)]
                 check_batched(first, like, "observation after reset")
                 observation[env_rows if all_rows else chosen] = first
+                if self._categories is not None:
+                    self._check_categories()
 
     def advance(
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
@@ -300,8 +333,7 @@ class VectorEnvBatch(EnvBatch):
             ValueError, TypeError: an output of an environment is invalid.
         """
         if step.observation is not self._record:
-            self._record = step.observation
-            self._shapes = [shapes_of(step.observation[rows]) for _, rows in self._ranges]
+            self._write_into(step.observation)
         self.context.actions = action
         self.progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
@@ -329,9 +361,15 @@ class VectorEnvBatch(EnvBatch):
             if result is not None:
                 explain(result, step[rows], check_batch)
             raise
+        if self._categories is not None:
+            self._check_categories()
         if self.held:
             ended = [b for b in ended if b not in self.held]
         return ended
+
+    def _write_into(self, observation: NumpyArrays) -> None:
+        super()._write_into(observation)
+        self._shapes = [shapes_of(observation[rows]) for _, rows in self._ranges]
 
     def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
         """Return a sample of row b's copy of the action space."""

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlpyt.agents.spaces import action_leaves
+from rlpyt.models.observation import CategoryShape, leaf_shapes, marked_shape
+from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.utils.buffer import NumpyArrays, _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 
@@ -180,6 +183,56 @@ def check_observation(o: object, record: NumpyArrays, key: str = "observation") 
         raise ValueError(
             f"{key} has dtype {array.dtype}, expected {record.dtype} as in the first step; "
             "the conversion would lose digits."
+        )
+
+
+class CategoryCheck:
+    """Check that category numbers of observations are in their spaces.
+
+    Models read them one-hot, which fails for others without naming the environment, or on a GPU
+    ends the process.
+
+    Args:
+        space: observation space of one environment.
+        record: record of observations, leaves [B, ...].
+    """
+
+    def __init__(self, space: Any, record: NumpyArrays) -> None:
+        self._parts: list[tuple[str, Any, Array, Array, Any]] = []
+        shapes, leaves = leaf_shapes(marked_shape(space)), leaves_of(record)
+        rows = zip(action_leaves(space), shapes, leaves) if len(shapes) == len(leaves) else ()
+        for (path, part), shape, leaf in rows:
+            if isinstance(shape, CategoryShape) and leaf.dtype.kind in "iu" and shape.low == 0:
+                # As unsigned numbers, negative ones are too large: one comparison is enough.
+                unsigned = leaf.view(np.dtype(f"u{leaf.dtype.itemsize}"))
+                highest = np.reshape(np.array(shape.sizes, unsigned.dtype) - 1, shape)
+                self._parts.append((f"observation{path}", part, leaf, unsigned, highest))
+
+    @property
+    def needed(self) -> bool:
+        """Return True if there are category numbers."""
+        return bool(self._parts)
+
+    def first_row(self) -> int | None:
+        """Return the first row [B] with a number outside its space; ``None``: there is none."""
+        found = [
+            int(np.flatnonzero(outside.reshape(len(outside), -1).any(1))[0])
+            for _, _, _, unsigned, highest in self._parts
+            if (outside := unsigned > highest).any()
+        ]
+        return min(found, default=None)
+
+    def error(self, b: int) -> ValueError:
+        """Return the error about row b."""
+        path, part, leaf = next(
+            (path, part, leaf)
+            for path, part, leaf, unsigned, highest in self._parts
+            if (unsigned[b] > highest).any()
+        )
+        value = leaf[b] + getattr(part, "start", 0)  # as the environment returned it
+        return ValueError(
+            f"{path} must be an element of {unwrapped(part)}, got {value}. Correct its space, or "
+            "what the environment returns."
         )
 
 

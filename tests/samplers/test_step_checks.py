@@ -4,16 +4,20 @@ import re
 import warnings
 from collections import namedtuple
 
+import gymnasium
 import numpy as np
 import pytest
 
+from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.base import EnvStep
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import NonFiniteError, WorkerError
 from rlpyt.samplers import step_checks
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
@@ -361,3 +365,62 @@ def test_checks_say_nothing_in_ordinary_runs():
         for itr in range(30):
             sampler.obtain_samples(itr)
         sampler.shutdown()
+
+
+class Categories(gymnasium.Env):
+    """Returns one category outside its space, in a reset or at a step."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Dict(
+        kind=gymnasium.spaces.Discrete(3, start=1), pair=gymnasium.spaces.MultiDiscrete([2, 4])
+    )
+
+    def __init__(self, part="kind", value=4, at=7):
+        self.part, self.value, self.at, self.n = part, value, at, -1
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self.observe(), 0.0, False, self.t == 5, {}
+
+    def observe(self):
+        self.n += 1
+        outside = self.n == self.at
+        kind = self.value if outside and self.part == "kind" else 2
+        pair = [0, self.value] if outside and self.part == "pair" else [1, 3]
+        return dict(kind=kind, pair=np.array(pair))
+
+
+def make_categories(**kwargs):
+    return GymEnvWrapper(Categories(**kwargs))
+
+
+@pytest.mark.parametrize(
+    "part,value,at,where",
+    [
+        ("kind", 4, 7, "step"),
+        ("kind", 0, 3, "step"),
+        ("pair", 4, 8, "step"),
+        ("kind", 9, 6, "reset"),
+    ],
+)
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, GpuSampler])
+def test_categories_outside_their_space_are_named(SamplerCls, part, value, at, where):
+    sampler = SamplerCls(
+        EnvCls=make_categories, env_kwargs=dict(part=part, value=value, at=at), batch_T=12,
+        batch_B=2, max_decorrelation_steps=0,
+    )  # fmt: skip
+    agent = agent_for(make_categories().spaces)
+    sampler.initialize(agent, affinity=dict(n_workers=2), seed=1)
+    try:
+        with pytest.raises((ValueError, WorkerError)) as caught:
+            for itr in range(2):
+                sampler.obtain_samples(itr)
+    finally:
+        sampler.shutdown()
+    text = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+    assert f"observation.{part} must be an element of" in text and "got" in text
+    assert str(value) in text and where in text
