@@ -1,6 +1,11 @@
-"""Conformance checks for custom parts: environments, agents, memories, samplers, replays."""
+"""Conformance checks for custom parts.
+
+Environments, agents, encoders, memories, distributions, samplers and replays.
+"""
 
 from rlpyt.testing.agent import check_agent
+from rlpyt.testing.distribution import check_distribution
+from rlpyt.testing.encoder import check_encoder
 from rlpyt.testing.env import check_env
 from rlpyt.testing.memory import check_memory
 from rlpyt.testing.replay import check_replay
@@ -13,6 +18,8 @@ __all__ = [
     "Finding",
     "Report",
     "check_agent",
+    "check_distribution",
+    "check_encoder",
     "check_env",
     "check_memory",
     "check_replay",

@@ -93,6 +93,8 @@ def test_gradients_are_taken_in_one_place():
     assert files_with(r"\.backward$|\.zero_grad$|autograd\.grad$") == [
         "algos/optim.py",
         "testing/agent_training.py",  # asks whether a user's agent has gradients
+        "testing/distribution.py",  # the same of a distribution
+        "testing/encoder.py",  # the same of an encoder
         "testing/memory.py",  # the same of a layer
     ]
 
