@@ -48,6 +48,7 @@ class Recorder(Hook):
         self.run_dir, self.batches = run_dir, []
 
     def on_start(self, runner):
+        self.initial = parameters(runner)
         if isinstance(runner, AsyncRl):
             return
         obtain = runner.sampler.obtain_samples
@@ -82,8 +83,14 @@ def run(cell, run_dir, resume=False):
     runner = build_runner(options(cell), run_dir, hooks=[recorder], resume=resume)
     runner.train()
     assert runner.itr == N_ITR - 1 and runner.start_itr == (STOP + 1 if resume else 0)
-    state = [x.clone() for x in tree_leaves(runner.agent.state_dict()) if torch.is_tensor(x)]
+    state = parameters(runner)
+    assert not all(map(torch.equal, recorder.initial, state))
     return Outcome(recorder.batches, state, runner.algo.update_counter)
+
+
+def parameters(runner):
+    leaves = tree_leaves(runner.agent.state_dict())
+    return [leaf.clone() for leaf in leaves if torch.is_tensor(leaf)]
 
 
 def assert_same_agent(one, other):
