@@ -27,6 +27,7 @@ from rlpyt.experiments.export import SUFFIXES, GreedyPolicy
 from rlpyt.experiments.run import Run
 from rlpyt.experiments.settings import default_options
 from rlpyt.models.network import VectorModel
+from rlpyt.spaces.composite import Composite
 from tests.algos.qpg.test_sac_parts import SPACES
 from tests.cli.test_commands import rlpyt_command
 from tests.hybrid_env import HybridEnv
@@ -99,7 +100,12 @@ def policy_returns(run, policy):
     state = None
     spaces = run.agent.env_spaces
     revert = getattr(spaces.observation, "revert", lambda x: x)
-    convert = getattr(spaces.action, "convert", lambda x: x)
+
+    def convert(action):
+        space = spaces.action
+        if isinstance(space, Composite):  # of an environment with rlpyt's own interface
+            return space._make(action[name] for name in space.names)
+        return space.convert(action) if hasattr(space, "convert") else action
 
     def act(observation, reward, first):
         nonlocal state
