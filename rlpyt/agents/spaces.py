@@ -117,7 +117,7 @@ def discrete_size(action_space: Space, agent: str = "a categorical agent") -> in
         raise TypeError(
             f"{agent} needs a Discrete action space, got {action_space}. For continuous actions "
             "use ppo or a2c with a Gaussian agent, or sac, td3, ddpg; for several discrete actions "
-            "use sac, or ppo or a2c with MultiCategoricalMlpAgent."
+            "or actions of several parts (Dict, Tuple) use ppo, a2c, vtrace or sac."
         )
     return int(choices)
 

@@ -74,7 +74,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         message = "interrupted" if stopped else str(error) or type(error).__name__
         code = 1 if in_training else known[0]
-        notes = getattr(error, "__notes__", []) if code == 1 else []
+        notes = getattr(error, "__notes__", [])
+        if code != 1:  # one line, with the environment and the step, if it has failed
+            message = " ".join([message, *(x for x in notes if x.startswith("(while "))])
+            notes = []
         say("\n".join([f"rlpyt: error: {message}", *notes]), sys.stderr)
     sys.exit(code)
 

@@ -113,13 +113,34 @@ class GymSpaceWrapper(Space):
         if self.identity and getattr(value, "dtype", None) == self._leaf.dtype:
             return value
         if self._parts:
-            return self._Cls(*[part.convert(value[key]) for key, part in self._parts])
+            try:
+                return self._Cls(*[part.convert(value[key]) for key, part in self._parts])
+            except (KeyError, IndexError, TypeError) as error:
+                raise self._wrong_structure(value) or error from None
         if self.identity and not np.can_cast(
             np.asarray(value).dtype, self._leaf.dtype, "same_kind"
         ):
             return value  # not of this space; storing it raises an error
         array = np.asarray(value, self._leaf.dtype)
         return array - self._leaf.start if self._shift else array
+
+    def _wrong_structure(self, value: Any) -> ValueError | None:
+        """Return an error if a value does not have all parts, otherwise ``None``."""
+        keys = [key for key, _ in self._parts]
+        if self._outer is dict:
+            expected, fits = f"a dict with the keys {keys}", isinstance(value, Mapping)
+            got = f"the keys {list(value)}" if fits else type(value).__name__
+            fits = fits and set(keys) <= set(value)
+        else:
+            expected, fits = f"a tuple of length {len(keys)}", isinstance(value, tuple | list)
+            got = f"length {len(value)}" if fits else type(value).__name__
+            fits = fits and len(value) == len(keys)
+        if fits:
+            return None
+        return ValueError(
+            f"an element of the space '{self.name}' must be {expected}, got {got}. Return all "
+            "parts from reset and from every step."
+        )
 
     def revert(self, value: Any) -> Any:
         """Convert an element in rlpyt's form to gymnasium's, to pass it to the environment.
@@ -199,7 +220,7 @@ class GymSpaceWrapper(Space):
         return self.space, self._leaf.dtype
 
     def __repr__(self) -> str:
-        return f"GymSpaceWrapper({self.space!r})"
+        return repr(self.space)
 
 
 def _describe(space: Any, force_float32: bool, name: str) -> _Leaf:

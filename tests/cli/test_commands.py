@@ -436,10 +436,12 @@ def test_notes_of_failures_are_shown_and_bad_requests_stay_one_line(monkeypatch,
         error = UnknownName("thing", "x", ["y"]) if itr < 0 else NonFiniteError("the loss is nan.")
         error.itr = itr
         error.add_note("(in rank 0 of 2)")
+        error.add_note("(while stepping environment 3)")
         monkeypatch.setattr("rlpyt.cli.main.run", Mock(side_effect=error))
         assert rlpyt_command("train") == code
         err = capsys.readouterr().err
-        assert ("(in rank 0 of 2)\n" in err) == (code == 1) and err.count("\n") == 3 - code
+        assert ("(in rank 0 of 2)\n" in err) == (code == 1)
+        assert "(while stepping environment 3)\n" in err and err.count("\n") == {1: 3, 2: 1}[code]
 
 
 def test_debug_shows_the_traceback():

@@ -281,6 +281,24 @@ def test_unsupported_spaces_are_refused_with_their_place(bad):
             GymSpaceWrapper(inside)
 
 
+@pytest.mark.parametrize(
+    "space, value, error",
+    [
+        (
+            dict(a=G.Discrete(2), b=G.Discrete(2)),
+            {"a": 1},
+            r"'obs' must be .*\['a', 'b'\], got .*a",
+        ),
+        (dict(a=G.Discrete(2)), np.zeros(3), "must be a dict with the keys .*, got ndarray"),
+        (dict(a=G.Tuple([G.Discrete(2)] * 2)), {"a": (1,)}, "'obs.a' must be a tuple .* length 1"),
+        (dict(a=G.Tuple([G.Discrete(2)] * 2)), {"a": 1}, "'obs.a' must be a tuple .* got int"),
+    ],
+)
+def test_elements_without_all_parts_are_refused(space, value, error):
+    with pytest.raises(ValueError, match=error):
+        GymSpaceWrapper(G.Dict(space)).convert(value)
+
+
 def test_empty_spaces_are_refused():
     with pytest.raises(ValueError, match=r"'obs\.nothing': .* is empty"):
         GymSpaceWrapper(G.Dict({"nothing": G.Dict({})}))
