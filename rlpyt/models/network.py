@@ -383,8 +383,9 @@ class ImageModel(Network):
         paddings: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self._channels_last = isinstance(image_shape, ImageShape) and image_shape.channels_last
+        self._channels_last, self._scale = False, 1.0 / 255
         if isinstance(image_shape, ImageShape):
+            self._channels_last, self._scale = image_shape.channels_last, image_shape.scale
             image_shape = image_shape.chw
         default: Mapping[str, Sequence[int]] = self.convolutions
         given = (channels, kernel_sizes, strides, paddings)
@@ -412,7 +413,7 @@ class ImageModel(Network):
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return features [T * B, F] of images [*lead, *image_shape], usually uint8."""
         lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
-        x = to_unit_floats(observation.reshape(T * B, *shape))
+        x = to_unit_floats(observation.reshape(T * B, *shape), self._scale)
         return self.conv(x.movedim(-1, 1) if self._channels_last else x), (lead_dim, T, B)
 
 
@@ -427,8 +428,11 @@ def _too_small(image_shape: Sequence[int], convolutions: Mapping[str, Sequence[i
     return min(h, w) < 1
 
 
-def to_unit_floats(image: Tensor) -> Tensor:
-    """Convert images of numbers in [0, 255], or booleans, to a new float32 tensor in [0, 1]."""
+def to_unit_floats(image: Tensor, scale: float = 1.0 / 255) -> Tensor:
+    """Convert images of integers in [0, 255], or booleans, to a new float32 tensor in [0, 1].
+
+    Images of floats are multiplied by ``scale``.
+    """
     if image.dtype == torch.bool:
         return image.float()
-    return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * (1.0 / 255)
+    return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * scale
