@@ -122,7 +122,7 @@ TUNED: dict[str, dict[str, Parts]] = {
             ("mask", 10_000),
             ("parts", 60_000),
             ("hybrid", 20_000),
-            ("puzzle", 30_000),
+            ("puzzle", 60_000),
         )
     },
     "toy/memory": {
