@@ -118,7 +118,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     def _evaluate(
         self,
         model: torch.nn.Module,
-        inputs: tuple[Tensors, ...],
+        inputs: tuple[Any, ...],
         init_rnn_state: Tensors | None,
         *args: Any,
     ) -> Any:
