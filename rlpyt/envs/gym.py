@@ -120,7 +120,7 @@ class GymEnvWrapper(EnvLayer):
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = as_flag("terminated", terminated, self.env)
             truncated = as_flag("truncated", truncated, self.env)
-        if self._always_info or (info and (not self._only_mask or terminated or truncated)):
+        if self._always_info or (info and (not self._only_mask or len(info) > 1)):
             if self._info_schema is None:
                 self._select_conversion(observation)
             env_info = self._convert_info(info, truncated and not terminated)
@@ -189,7 +189,7 @@ class GymEnvWrapper(EnvLayer):
             ignored = () if self._masks is None else (FIELD,)
             self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored)
             self._always_info = bool(schema.fields)
-            self._only_mask = self._masks is not None and not schema.fields
+            self._only_mask = FIELD in ignored and FIELD in info and not schema.fields
             self._info_if_timeout = schema.convert({}, True)
             self._info_if_not_timeout = schema.convert({}, False)
         return self._info_schema.convert(info, timeout)

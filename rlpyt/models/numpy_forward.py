@@ -25,7 +25,7 @@ from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.observation import MARKED, Shape, flatten_numpy, is_composite, mask_size
 from rlpyt.models.running_mean_std import RunningMeanStdModel
-from rlpyt.spaces.action_mask import FIELD, action_mask_of
+from rlpyt.spaces.action_mask import FIELD
 from rlpyt.utils.buffer import Arrays
 
 Array = NDArray[np.float32]
@@ -141,7 +141,7 @@ class NumpyForward:
         bound = self._bound.get(len(x))
         stages, tail, results, invalid = self._allocate(len(x)) if bound is None else bound
         if invalid is not None:
-            np.logical_not(action_mask_of(observation), invalid)
+            np.logical_not(observation.action_mask, invalid)  # type: ignore[union-attr]
         for dots, flat, bias, activations in stages:
             for source, weight, out in dots:
                 (x if source is None else source).dot(weight, out)

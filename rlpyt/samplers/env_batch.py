@@ -170,7 +170,11 @@ class ListEnvBatch(EnvBatch):
             self.progress[ROW] = b
             first = self.envs[b].reset()
             check_observation(first, observation, "observation after reset")
-            observation[b] = first
+            if self._bound is not None and observation is self._bound[0] and self._has_parts:
+                for row, part in zip(self._bound[1][b], first):
+                    row[...] = part
+            else:
+                observation[b] = first
             if self._categories is not None:
                 self._check_categories()
 

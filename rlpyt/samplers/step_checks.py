@@ -152,20 +152,15 @@ def check_observation(o: object, record: NumpyArrays, key: str = "observation") 
     Raises:
         ValueError, TypeError: structure, shape or dtype differ.
     """
-    if (
-        type(o) is np.ndarray
-        and isinstance(record, np.ndarray)
-        and o.shape == record.shape[1:]
-        and o.dtype == record.dtype
-    ):
-        return  # the usual case
+    if _is_like(o, record):  # the usual case
+        return
     if isinstance(record, NamedArrayTuple):
         expected, actual = record._fields, fields_of(o)
         if not isinstance(o, tuple) or actual != expected:
             got = f"has fields {actual}" if actual is not None else f"is {_kind_of(o)}"
             raise TypeError(f"{key} {got}, expected a named tuple with fields {expected}.")
         for name, leaf, new in zip(expected, record, o, strict=True):
-            if leaf is not None:
+            if leaf is not None and not _is_like(new, leaf):
                 check_observation(new, leaf, f"{key}.{name}")
         return
     if isinstance(o, tuple) and len(o) == 2 and isinstance(o[1], dict):
@@ -234,6 +229,16 @@ class CategoryCheck:
             f"{path} must be an element of {unwrapped(part)}, got {value}. Correct its space, or "
             "what the environment returns."
         )
+
+
+def _is_like(o: object, record: object) -> bool:
+    """Return True if an array has shape and dtype of one row of the record."""
+    return (
+        type(o) is np.ndarray
+        and isinstance(record, np.ndarray)
+        and o.shape == record.shape[1:]
+        and o.dtype == record.dtype
+    )
 
 
 def check_reward_and_done(r: object, d: object) -> None:
