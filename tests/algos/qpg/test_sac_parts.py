@@ -366,8 +366,7 @@ def test_a_model_that_knows_no_masks_is_masked_by_the_agent(action):
         torch.testing.assert_close(a, b)
 
 
-def test_dropout_quantity_and_names_of_critics():
-    """Further settings of critics and of the update work for choices, too."""
+def test_further_settings_of_critics_and_updates_work_with_choices():
     algo = SAC(n_target_critics=2, policy_update_interval=2, prioritized_replay=True, **SMALL)
     kwargs = dict(layer_norm=True, dropout=0.1, **NARROW)
     agent = SacAgent(n_critics=3, q_model_kwargs=kwargs, model_kwargs=NARROW)
