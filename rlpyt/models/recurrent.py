@@ -109,7 +109,9 @@ def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) ->
         try:
             layer = MEMORIES[name](input_size, size, **kwargs)
         except TypeError as error:
-            raise TypeError(f"memory={memory!r}: {error}") from error
+            raise TypeError(
+                f"memory={memory!r}: {error}. docs/memory.md lists the arguments of each memory."
+            ) from error
     module.add_module(name, layer)
     return name
 
