@@ -3,7 +3,7 @@
 import copy
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -65,7 +65,10 @@ class QpgAgent(BaseAgent):
         q_model_kwargs: further arguments of the critics, in the same way.
         initial_model_state_dict: initial parameters of the policy, or a state from ``state_dict``.
         n_critics: number of critics; ``None``: one, whose values have no dimension for critics.
-        fast_acting: see `BaseAgent`.
+        fast_acting, policy_observation: see `BaseAgent`.
+        critic_observation: names of the parts of an observation that critics and state values read;
+            ``None``: all. If policy and critics read different parts, each has its own statistics
+            of observations.
 
     Attributes:
         model: the policy.
@@ -95,10 +98,14 @@ class QpgAgent(BaseAgent):
         initial_model_state_dict: dict[str, Any] | None = None,
         n_critics: int | None = None,
         fast_acting: bool = True,
+        policy_observation: Sequence[str] | None = None,
+        critic_observation: Sequence[str] | None = None,
     ) -> None:
         model_kwargs = as_arguments(model_kwargs, "model_kwargs")
         self.recurrent = self.recurrent or model_kwargs.get("memory") is not None
-        super().__init__(ModelCls, model_kwargs, initial_model_state_dict, fast_acting)
+        settings = (initial_model_state_dict, fast_acting, policy_observation)
+        super().__init__(ModelCls, model_kwargs, *settings)
+        self.critic_observation = critic_observation
         if QModelCls is not None:
             self.QModelCls = QModelCls
         self.q_model_kwargs = as_arguments(q_model_kwargs, "q_model_kwargs")
@@ -158,7 +165,9 @@ class QpgAgent(BaseAgent):
                 f"{type(self).__name__} is recurrent, got none. Pass model_kwargs="
                 "dict(memory='gru'), or derive the model from VectorModel."
             )
-        self.env_critic_kwargs = self.make_env_to_critic_kwargs(env_spaces)
+        self.env_critic_kwargs = dict(self.make_env_to_critic_kwargs(env_spaces))
+        if self._has_groups:
+            self.env_critic_kwargs["observation_shape"] = self.group_shape("critic_observation")
         self.q_model = self._build_critics()
         critic = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
         # A custom critic may not have this attribute.
@@ -172,6 +181,11 @@ class QpgAgent(BaseAgent):
         if {"model"} < initial.keys():
             self.load_state_dict(initial)
 
+    @property
+    def _has_groups(self) -> bool:
+        """Return True if networks may read different parts of an observation."""
+        return not (self.policy_observation is None and self.critic_observation is None)
+
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict.get("model", state_dict))
 
@@ -184,8 +198,9 @@ class QpgAgent(BaseAgent):
             return make()  # type: ignore[no-any-return]
         # Convolutions cannot be evaluated for several critics at once.
         images = images_of(self.env_critic_kwargs.get("observation_shape", ()))
+        encoded = images or self.q_model_kwargs.get("encoders")
         memory = self._with_memory(self.QModelCls, self.q_model_kwargs).get("memory")
-        joined = not images and memory is None
+        joined = not encoded and memory is None
         if "n_critics" in inspect.signature(self.QModelCls).parameters and joined:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)
@@ -243,10 +258,15 @@ class QpgAgent(BaseAgent):
         return [m for x in networks for m in (x.members if isinstance(x, Ensemble) else (x,))]
 
     def _share_statistics(self) -> None:
-        """Let all networks that normalize observations use the same statistics."""
+        """Let all networks that normalize the same observations use the same statistics."""
         models = [m for m in self._observation_models() if hasattr(m, "obs_rms")]
-        for model in models[1:]:
-            model.obs_rms = models[0].obs_rms
+        policies = [m for m in models if m in (unwrap_ddp(self.model), self.target_model)]
+        groups = [models]
+        if self._has_groups:
+            groups = [policies, [m for m in models if m not in policies]]
+        for group in groups:
+            for model in group[1:]:
+                model.obs_rms = group[0].obs_rms
 
     def _check_critics(self) -> None:
         """Check that the critics in one model are independent of each other.
