@@ -205,7 +205,8 @@ MINATAR: dict[str, Parts] = {
 }
 
 TUNED: dict[str, dict[str, Parts]] = {
-    **{f"toy/{name}": {"dqn": {"steps": 20_000}} for name in ("mask", "parts")},
+    "toy/mask": {"dqn": {"steps": 20_000}},
+    "toy/parts": {"dqn": {"steps": 30_000}},
     "toy/memory": {
         "catdqn": {"algo": {"V_min": -2.0, "V_max": 2.0, "learning_rate": 1e-3}},
         "rainbow": {"algo": {"V_min": -2.0, "V_max": 2.0}},
