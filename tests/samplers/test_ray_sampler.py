@@ -75,20 +75,25 @@ def test_batches_and_evaluations_are_those_of_the_serial_sampler():
     assert own_evaluations == evaluations
 
 
+def make_masked(**kwargs):
+    return GymEnvWrapper(MaskedEnv(**kwargs))  # refuses invalid actions
+
+
 @pytest.mark.slow
 def test_masks_travel_with_observations():
-    def make_masked(**kwargs):
-        return GymEnvWrapper(MaskedEnv(**kwargs))  # refuses invalid actions
-
     kwargs = dict(EnvCls=make_masked, deterministic_acting=True, **EVALUATION)
-    agents = [agent_for(make_masked().spaces) for _ in range(3)]
+    agents = [agent_for(make_masked().spaces) for _ in range(2)]
     batches, evaluations = collected(serial(agents[0], **kwargs), evaluate=True)
     torch.manual_seed(5)
     own, own_evaluations = collected(started(agents[1], T, B, **kwargs), evaluate=True)
     assert_same(batches, own)
     assert own_evaluations == evaluations
-    faulty = dict(kwargs, env_kwargs=dict(fault="empty", fault_at=T + 3, length=50))
-    sampler = started(agents[2], T, B, **faulty)
+
+
+@pytest.mark.slow
+def test_an_invalid_mask_is_named_with_environment_and_step():
+    faulty = dict(fault="empty", fault_at=T + 3, length=50)
+    sampler = started(agent_for(make_masked().spaces), T, B, EnvCls=make_masked, env_kwargs=faulty)
     with pytest.raises(WorkerError, match="action_mask must allow an action") as caught:
         for itr in range(3):
             sampler.obtain_samples(itr)
