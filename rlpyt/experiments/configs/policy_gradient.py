@@ -120,10 +120,17 @@ TUNED: dict[str, dict[str, Parts]] = {
         f"toy/{name}": {"ppo": {**_PUZZLE, "steps": steps}}
         for name, steps in (
             ("mask", 10_000),
-            ("parts", 60_000),
             ("hybrid", 20_000),
             ("puzzle", 60_000),
         )
+    },
+    # With the small encoder and other settings of the puzzle, seed 0 stayed at 2.8 of 5.
+    "toy/parts": {
+        "ppo": {
+            "steps": 40_000,
+            "sampler": {"batch_T": 20, "batch_B": 16},
+            "algo": {"learning_rate": 3e-3},
+        },
     },
     "toy/memory": {
         "a2c": _MEMORY,
