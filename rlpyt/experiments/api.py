@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlpyt.algos.sequences import SequenceSettings
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
-from rlpyt.experiments.registry import name_of
+from rlpyt.experiments.registry import algorithm_class, name_of
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load
 from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.rundir import default_run_dir
@@ -115,6 +116,9 @@ def options_of(
         "sampler": {item.name for item in dataclasses.fields(SamplerOptions)},
         "agent": {item.name for item in dataclasses.fields(AgentOptions)},
     }
+    if not _declares_sequences(options.algo_name):
+        # Those of agents with memory need a prefix; ``batch_T`` alone is the sampler's.
+        parts["algo"] -= parts["sampler"] & {f.name for f in dataclasses.fields(SequenceSettings)}
     known = {item.name for item in dataclasses.fields(Settings)} | {"algo"}
     for name, value in settings.items():
         owners = [part for part, names in parts.items() if name in names]
@@ -128,6 +132,13 @@ def options_of(
         else:
             raise UnknownName("setting", name, known.union(*parts.values()))
     return options
+
+
+def _declares_sequences(algo_name: str) -> bool:
+    """Return True if the algorithm itself declares the settings of sequences, as R2D1 does."""
+    mro = algorithm_class(algo_name).__mro__
+    definer = next((c for c in mro if "batch_T" in vars(c).get("__annotations__", {})), None)
+    return definer is not SequenceSettings
 
 
 def _named(part: Any) -> str:

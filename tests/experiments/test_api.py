@@ -220,3 +220,12 @@ def test_a_script_trains_with_its_own_classes(tmp_path):
         [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stdout.rstrip().endswith("own:env 2"), done.stderr
+
+
+def test_the_length_of_batches_is_the_samplers_where_sequences_need_memory():
+    for algo in ("dqn", "sac"):
+        options = options_of(algo, "CartPole-v1", batch_T=2)
+        assert options.sampler.batch_T == 2
+        assert options.algo["batch_T"] != 2
+    with pytest.raises(ValueError, match=r"batch_T is a setting of several parts"):
+        options_of("r2d1", "CartPole-v1", batch_T=2)

@@ -45,12 +45,12 @@ class QRDQN(DQN):
         return self.regress(samples, steps, quantiles, tau, target)
 
     def target_quantiles(self, steps: Any, next_quantiles: Any, selecting: Any) -> torch.Tensor:
-        """Return target quantiles [*L, M] of the action with the largest mean in ``selecting``.
+        """Return target quantiles [.., M] of the action with the largest mean in ``selecting``.
 
         Args:
-            steps: batch from ``replayed``, with leading dimensions [*L].
-            next_quantiles: [*L, A, M], quantiles of the target network.
-            selecting: [*L, A, K], quantiles that select the action.
+            steps: batch from ``replayed``, with leading dimensions [..].
+            next_quantiles: [.., A, M], quantiles of the target network.
+            selecting: [.., A, K], quantiles that select the action.
         """
         best = greedy_row(next_quantiles, selecting.mean(-1), steps.next_mask)
         return steps.return_.unsqueeze(-1) + steps.discount_n.unsqueeze(-1) * best  # type: ignore[no-any-return]
@@ -63,7 +63,7 @@ class QRDQN(DQN):
         tau: torch.Tensor,
         target: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return loss and errors for quantiles [*L, N] at fractions tau and targets [*L, M]."""
+        """Return loss and errors for quantiles [.., N] at fractions tau and targets [.., M]."""
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
         q = quantiles.detach().mean(-1)
         self.record(q=only_valid(q, steps.valid))
