@@ -54,7 +54,7 @@ class Windows:
         """Keep the loggers, to attach and detach them."""
         from rlpyt.utils.logging import logger
 
-        self._logger = logger._current
+        self._logger = logger.current()
         self._sinks = list(self._logger._sinks)
 
     def on_iteration(self, runner: Any, itr: int) -> None:

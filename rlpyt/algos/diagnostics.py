@@ -6,7 +6,7 @@ from collections import deque
 import torch
 from torch import Tensor
 
-FEW = 256  # numbers
+FEW = 256  # numbers, for which a list is faster than operations on tensors
 MOST_UPDATES = 10_000  # a limit on memory, for custom algorithms that never read the record
 
 Columns = dict[str, list[Tensor]]  # by name, the values of each statistic in several updates
@@ -78,8 +78,8 @@ def read_means(columns: Columns) -> dict[str, list[float]]:
 def _mean(x: Tensor) -> float:
     if x.dim() == 0:
         return x.item()
-    if x.numel() <= FEW:  # faster than the mean of a tensor
-        mean = sum(x.flatten().tolist()) / max(x.numel(), 1)
+    if 0 < x.numel() <= FEW:
+        mean = sum(x.flatten().tolist()) / x.numel()
     else:
         mean = x.mean().item()  # faster than nanmean
     return x.nanmean().item() if math.isnan(mean) else mean

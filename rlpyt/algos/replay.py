@@ -11,6 +11,7 @@ import torch
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.exploration import annealed
+from rlpyt.algos.diagnostics import FEW
 from rlpyt.algos.dqn.losses import sequence_priority
 from rlpyt.algos.episodes import check_window, null_action_of
 from rlpyt.algos.optim import mean_over_ranks
@@ -44,7 +45,6 @@ from rlpyt.utils.tensor import valid_mean
 SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 
 SMALL_REPLAY = 200e6  # bytes; by default, checkpoints contain replays up to this size
-FEW = 512  # numbers
 PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
 SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 
@@ -801,6 +801,6 @@ def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:
         return [values.item()]
     flat = values.flatten()
     stride = max(1, len(flat) // most)
-    if len(flat) <= FEW and flat.device.type == "cpu":  # a slice of the list takes less time
+    if len(flat) <= FEW and flat.device.type == "cpu":
         return flat.tolist()[::stride]  # type: ignore[no-any-return]
     return flat[::stride].tolist()  # type: ignore[no-any-return]

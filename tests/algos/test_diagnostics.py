@@ -88,3 +88,14 @@ def test_entropy_is_that_of_the_drawn_actions():
     log_alphas = [0.0, *(math.log(alpha) for alpha in info.alpha[:-1])]  # before each update
     expected = [-a * x for a, x in zip(log_alphas, excess)]
     assert info.alphaLoss == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 5, 1000])
+def test_means_of_few_and_many_numbers_skip_nan(n):
+    x = torch.arange(n, dtype=torch.float32)
+    means = read_means({"plain": [x], "gap": [torch.cat([x, torch.tensor([torch.nan])])]})
+    assert means["plain"] == means["gap"] == [pytest.approx((n - 1) / 2)]
+
+
+def test_the_mean_of_no_numbers_is_nan():
+    assert math.isnan(read_means({"none": [torch.zeros(0)]})["none"][0])

@@ -154,6 +154,6 @@ def test_a_subclass_with_another_forward_does_not_act_in_numpy():
 
 @pytest.mark.parametrize("Model", [MuMlpModel, PiMlpModel, VMlpModel, QofMuMlpModel])
 def test_parameters_have_rlpyts_names(Model):
-    """So that snapshots of its policies and critics load."""
+    """Snapshots of rlpyt's policies and critics can therefore be loaded."""
     names = [f"mlp.model.{i}.{kind}" for i in (0, 2, 4) for kind in ("weight", "bias")]
     assert list(Model((O,), [8, 7], action_size=A).state_dict()) == names
