@@ -27,11 +27,12 @@ from rlpyt.envs.legacy_gym import (
     has_info,
     reset_with_seed,
 )
-from rlpyt.envs.masks import mask_reader, masked_space, refuse_late_mask, warn_of_unread_mask
+from rlpyt.envs.masks import INT8, mask_reader, masked_space, refuse_late_mask, warn_of_unread_mask
 from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
+_array = np.ndarray
 _new_tuple = tuple.__new__  # twice as fast as calling the named tuple
 
 
@@ -79,7 +80,8 @@ class GymEnvWrapper(EnvLayer):
         if self._masks is not None:
             self._observation_space, self._nested = masked_space(space, self._masks.space)
             self._MaskedCls = type(self._observation_space.shape)
-            self._read_mask = self._masks.read
+            self._read_mask, self._mask_key = self._masks.read, self._masks.key
+            self._mask_shape = self._masks.space.shape
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None
@@ -131,7 +133,10 @@ class GymEnvWrapper(EnvLayer):
         if self._convert is not None:
             observation = self._convert(observation)
         if self._read_mask is not None:
-            mask = self._read_mask(info, terminated)
+            mask = info.get(self._mask_key)
+            usual = type(mask) is _array and mask.dtype is INT8 and mask.shape == self._mask_shape
+            if terminated or not usual:
+                mask = self._read_mask(info, terminated)
             parts = (*observation, mask) if self._nested else (observation, mask)
             observation = _new_tuple(self._MaskedCls, parts)
         if type(reward) is not float:

@@ -34,10 +34,14 @@ class MaskReader:
         env: the environment.
         action_space: its action space, in rlpyt's form.
         method: its method ``action_masks``; ``None``: masks are in info.
+
+    Attributes:
+        key: key of masks in info; ``None`` if the method returns them.
     """
 
     def __init__(self, env: Any, action_space: Space, method: Callable[[], Any] | None) -> None:
         self._env, self._method, self._space = env, method, action_space
+        self.key = FIELD if method is None else None
         self._sizes = mask_sizes(action_space)
         self._shape = (sum(self._sizes),)
         self._none = np.zeros(self._shape, np.int8)
@@ -56,7 +60,7 @@ class MaskReader:
         """
         if terminated:
             return self._none
-        mask = info.get(FIELD) if self._method is None else self._method()
+        mask = info.get(self.key) if self._method is None else self._method()
         if type(mask) is np.ndarray and mask.shape == self._shape and mask.dtype in BYTES:
             return mask if mask.dtype is INT8 else mask.view(INT8)
         return self._converted(mask)

@@ -156,6 +156,8 @@ class ListEnvBatch(EnvBatch):
         self._bound: Any = None
         self._has_parts = False  # observations have parts, all of them arrays
         self._part_class: type | None = None  # class of such observations, once one was checked
+        self._exact = True  # no observation had to be converted to the record's dtype
+        self._vectors: list[Any] | None = None  # rows of observations that are vectors
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
@@ -178,7 +180,7 @@ class ListEnvBatch(EnvBatch):
             if self._categories is not None:
                 self._check_categories()
 
-    def advance(  # noqa: PLR0912 - the usual cases of the innermost loop
+    def advance(  # noqa: PLR0912, PLR0915 - the usual cases of the innermost loop
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
     ) -> list[int]:
         """Step one environment after another.
@@ -190,7 +192,7 @@ class ListEnvBatch(EnvBatch):
             self._bind(step)
         observation, rows, shape, reward, done = self._bound
         part_class, progress, last_info = self._part_class, self.progress, self._last_info
-        array = np.ndarray
+        vectors, array = self._vectors, np.ndarray
         self.context.actions = action
         progress[ACTIVITY] = STEPPING
         validate = self._validation.due()
@@ -202,9 +204,13 @@ class ListEnvBatch(EnvBatch):
                 result = None
                 result = env_step(action[b])
                 o, r, d, info = result
-                same_shape = type(o) is array and o.shape == shape
-                has_parts = type(o) is part_class  # their shapes are checked below
-                if validate or not (same_shape or has_parts or not shape or shapes_of(o) == shape):
+                if vectors is None:
+                    same_shape = type(o) is array and o.shape == shape
+                    has_parts = type(o) is part_class  # their shapes are checked below
+                    fits = same_shape or has_parts or not shape or shapes_of(o) == shape
+                    if validate or not fits:
+                        check_step(result, step)
+                elif validate:
                     check_step(result, step)
                 if info is not last_info[b]:
                     self._write_info(step.env_info, b, info)
@@ -215,7 +221,21 @@ class ListEnvBatch(EnvBatch):
                     ended.append(b)
                 elif d is not False:  # None would count as False
                     check_reward_and_done(r, d)
-                if same_shape:
+                if vectors is not None:
+                    try:  # memoryviews accept arrays of their own shape and dtype only
+                        if part_class is None:
+                            vectors[b][:] = o
+                        elif type(o) is part_class:
+                            for row, part in zip(vectors[b], o):
+                                row[:] = part
+                        else:
+                            raise TypeError
+                    except (TypeError, ValueError):
+                        check_step(result, step)
+                        observation[b] = o
+                        self._exact = False
+                        self._vectors = vectors = None
+                elif same_shape:
                     rows[b][...] = o
                 elif has_parts:
                     for row, part, part_shape in zip(rows[b], o, shape):
@@ -232,6 +252,7 @@ class ListEnvBatch(EnvBatch):
             raise
         if validate and part_class is None and self._has_parts and result is not None:
             self._part_class = type(result[0])  # checked above
+            self._vectors = self._vectors_of(step.observation)
         if self._categories is not None:
             self._check_categories()
         return ended
@@ -249,9 +270,23 @@ class ListEnvBatch(EnvBatch):
             rows = [[part[b, ...] for part in parts] for b in range(self.B)]
         elif isinstance(observation, np.ndarray):
             rows = [observation[b, ...] for b in range(self.B)]
+        self._vectors = None if parts else self._vectors_of(observation)
         # Memoryviews are written faster than arrays.
         self._bound = observation, rows, shapes_of(observation, 1), step.reward.data, step.done.data
         self._step = step
+
+    def _vectors_of(self, observation: NumpyArrays) -> list[Any] | None:
+        """Return a memoryview of each row, or a tuple of those of its parts.
+
+        Returns:
+            ``None`` if not all leaves are arrays [B, n], or observations have to be converted.
+        """
+        leaves = observation if isinstance(observation, tuple) else (observation,)
+        vectors = all(isinstance(leaf, np.ndarray) and leaf.ndim == 2 for leaf in leaves)
+        if not (vectors and self._exact):
+            return None
+        rows = [tuple(leaf[b].data for leaf in leaves) for b in range(self.B)]
+        return rows if leaves is observation else [row for (row,) in rows]
 
     def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
         """Return a sample of the environment's action space."""
