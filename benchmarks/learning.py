@@ -73,6 +73,11 @@ POPGYM = (
 HIDDEN_PENDULUM = (
     '--env-args \'{"id": "Pendulum-v1"}\' --steps 300000 --algo.discount 0.9 --algo.minibatches 8'
 )
+# The preset of HalfCheetah-v5, with minibatches of whole environments, as memories need.
+HIDDEN_CHEETAH = (
+    'train ppo benchmarks.tasks:positions --env-args \'{"id": "HalfCheetah-v5"}\' --preset mujoco '
+    "--steps 300000 --agent.model '{\"init_log_std\": -1.0}' --algo.minibatches 8"
+)
 WITHOUT = '--env-args \'{{"without": "{}"}}\''
 DROQ = '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\''
 
@@ -243,6 +248,15 @@ TABLES: dict[str, list[Experiment]] = {
         *_memories("hidden-Pendulum", f"train ppo benchmarks.tasks:positions {HIDDEN_PENDULUM}",
                    ("more than without", "the control"), cheap=False),
         _few("ppo-shown-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250", cheap=False),
+        *(
+            _few(f"ppo-hidden-HalfCheetah-{name}", f"{HIDDEN_CHEETAH}{memory}", target, cheap=False)
+            for name, memory, target in (
+                ("gru", f" --agent.memory gru {SIZE}", "more than without"),
+                ("ff", "", "the control"),
+            )
+        ),
+        _few("ppo-shown-HalfCheetah", "train ppo HalfCheetah-v5 --steps 300000 "
+             "--algo.minibatches 8", "a curve", cheap=False),
         *(
             _few(f"sac-hidden-{env.partition('-')[0]}-{name}",
                  f"train sac benchmarks.tasks:positions --env-args '{{\"id\": \"{env}\"}}' "
