@@ -218,12 +218,15 @@ class VectorActionMask(VectorWrapper):
         self.single_observation_space = _masked_dict(env.single_observation_space, mask_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self._size = n
+        self._shown: Array = np.zeros((self.num_envs, n), np.int8)  # of the newest observations
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Reset the environments."""
         others = ~np.asarray((options or {}).get("reset_mask", True))  # sources remove it
         observation, info = self.env.reset(seed=seed, options=options)
-        return _with_mask(observation, self._masks(info, others)), info
+        masks = self._masks(info, others)
+        self._shown = np.where(others[..., None], self._shown, masks)
+        return _with_mask(observation, self._shown), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environments."""
@@ -231,10 +234,11 @@ class VectorActionMask(VectorWrapper):
         final = info.get("final_obs")
         over = np.asarray(terminated, np.bool_)
         if final is None:
-            masks = self._masks(info, over)
-            observation = _with_mask(observation, np.where(over[:, None], np.int8(0), masks))
+            self._shown = np.where(over[:, None], np.int8(0), self._masks(info, over))
+            observation = _with_mask(observation, self._shown)
         else:  # the observations, and their masks, are already those of the next episodes
-            observation = _with_mask(observation, self._masks(info, np.zeros_like(over)))
+            self._shown = self._masks(info, np.zeros_like(over))
+            observation = _with_mask(observation, self._shown)
             masks = self._masks(info.get("final_info", {}), ~np.asarray(truncated) | over)
             masks = np.where(over[:, None], np.int8(0), masks)
             if isinstance(final, np.ndarray) and final.dtype == object:

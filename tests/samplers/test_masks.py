@@ -5,11 +5,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlpyt.agents.dqn.vector import dqn_agent_for
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.vector.base import adapt
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -18,6 +20,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import set_seed
+from tests.hybrid_env import HybridEnv
 from tests.masked_env import SIZES, MaskedEnv
 from tests.samplers.test_matrix import collector_of
 
@@ -102,6 +105,79 @@ def test_every_kind_of_choice_and_vector_environments(EnvCls, action):
     batches, _ = collect(SerialSampler, agent_of("ff", action), dict(action=action), EnvCls=EnvCls)
     for samples in batches:
         assert_valid(samples, SIZES[action])
+
+
+ENVS = dict(
+    masked=(MaskedEnv, {}),
+    part=(MaskedEnv, dict(source="part", action="several")),
+    hybrid=(HybridEnv, dict(action="dict", masked=True)),
+    nested=(HybridEnv, dict(action="nested", masked=True)),
+)
+
+
+def single(name):
+    cls, kwargs = ENVS[name]
+    return GymEnvWrapper(cls(**kwargs))
+
+
+def native(num_envs, name, mode):
+    """Make a vector environment of Gymnasium, which steps rows that wait for a reset, too."""
+    cls, kwargs = ENVS[name]
+    envs = SyncVectorEnv([lambda: cls(**kwargs)] * num_envs, autoreset_mode=AutoresetMode[mode])
+    return adapt(envs)
+
+
+native.batched = True
+
+
+def by_name(tree, name=""):
+    """Return {name: leaf}; Gymnasium's vector environments have another order of parts."""
+    if not isinstance(tree, tuple):
+        return {name: tree}
+    parts = zip(tree._fields, tree, strict=True)
+    return {key: x for field, part in parts for key, x in by_name(part, f"{name}.{field}").items()}
+
+
+MODES = [mode.name for mode in AutoresetMode]
+FAST_SOURCES = [
+    *(("masked", mode, SerialSampler, True) for mode in MODES),
+    ("hybrid", "SAME_STEP", SerialSampler, False),
+]
+ALL_SOURCES = [
+    (name, mode, SamplerCls, wait)
+    for name in ENVS
+    for mode in MODES
+    for SamplerCls in (SerialSampler, *PARALLEL)
+    for wait in (False, True)
+]
+
+
+@pytest.mark.parametrize(
+    "name, mode, SamplerCls, wait",
+    [
+        *FAST_SOURCES,
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ALL_SOURCES
+            if case not in FAST_SOURCES
+        ),
+    ],
+)
+def test_every_autoreset_mode_gives_batches_of_valid_actions(name, mode, SamplerCls, wait):
+    kwargs = dict(mid_batch_reset=not wait, deterministic_acting=True, max_decorrelation_steps=0)
+    network = dict(model_kwargs=dict(hidden_sizes=[8]))
+    agents = [agent_for(single(name).spaces, **network) for _ in range(2)]
+    expected, returns = collect(SerialSampler, agents[0], dict(name=name), EnvCls=single, **kwargs)
+    own, own_returns = collect(
+        SamplerCls, agents[1], dict(name=name, mode=mode), EnvCls=native, **kwargs
+    )
+    # Waiting rows go on in the source, so that their next episodes are others.
+    for one, other in zip(expected[:1] if wait else expected, own):
+        x, y = by_name(one), by_name(other)
+        for field in x.keys() & y.keys():
+            assert np.array_equal(x[field], y[field]), field
+        assert x.keys() ^ y.keys() <= {".env.env_info.t", ".env.env_info.traj_done"}
+    np.testing.assert_allclose(own_returns, returns)  # of rewards in float32
 
 
 @pytest.mark.parametrize("kind", ["ff", "dqn"])

@@ -30,6 +30,7 @@ from rlpyt.envs.vector.partial_reset import (
 )
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func
 
 NEXT_STEP, SAME_STEP, DISABLED = (
@@ -148,7 +149,10 @@ class GymnasiumVectorEnv(SourceAdapter):
 
     def _before_waiting_step(self) -> None:
         if self.mode is DISABLED and self._over.any():
-            masked_reset(self.source, self._over.copy())
+            observation, _ = masked_reset(self.source, self._over.copy())
+            if self._masked:
+                first = self._checked_observation(observation, "reset")
+                self._source_masks = np.array(action_mask_of(first))
             self._over[:] = False
 
     def _with_final_observations(

@@ -10,8 +10,10 @@ from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.actions import gym_action_check
 from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv, VectorEnv, WaitingRows
 from rlpyt.envs.vector.info import InfoKeys, InfoReader
+from rlpyt.envs.vector.reset_cache import put_rows
+from rlpyt.spaces.action_mask import action_mask_of, has_mask, next_valid
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +47,8 @@ class SourceAdapter(VectorEnv):
         convert = self._observation_space.convert
         self._convert = None if self._observation_space.identity else convert
         self._waiting = WaitingRows(self.n)
+        self._masked = has_mask(self._observation_space)
+        self._source_masks: Any = None  # [n, ...] of the source's observations while rows wait
         self._infos = InfoReader(self.n, info_keys)
         self._all_false = np.zeros(self.n, bool)
         self._all_false.setflags(write=False)
@@ -89,6 +93,8 @@ class SourceAdapter(VectorEnv):
         native = self._check(action)
         if self._waiting.n:
             self._before_waiting_step()
+            if self._masked:
+                native = self._check(self._valid_while_waiting(action))
         observation, reward, terminated, truncated, info = self._source_step(native)
         flags = self._checked_step and terminated.dtype == truncated.dtype == np.bool_
         if not flags:
@@ -117,6 +123,8 @@ class SourceAdapter(VectorEnv):
         info: Mapping[str, Any],
     ) -> EnvStep:
         """Return a step in which episodes or lives end, or rows are waiting."""
+        if self._masked:
+            self._source_masks = np.array(action_mask_of(observation))
         observation = self._with_final_observations(observation, traj_done, info)
         values = self._infos.read(info, ended=traj_done) if self._infos.keys else ()
         done = traj_done if lost is None else traj_done | lost
@@ -131,6 +139,14 @@ class SourceAdapter(VectorEnv):
         self._waiting.add(traj_done)
         env_info = _new_tuple(self._infos.cls, (timeout, traj_done, *values))
         return _new_tuple(EnvStep, (observation, reward, done, env_info))
+
+    def _valid_while_waiting(self, action: Any) -> Any:
+        """Return actions with valid choices in waiting rows, since the source steps them, too."""
+        action = buffer_func(action, np.array)
+        for i in np.flatnonzero(self._waiting.mask):
+            row = buffer_func(action, lambda leaf, i=i: leaf[i])
+            put_rows(action, i, next_valid(self._action_space, row, self._source_masks[i]))
+        return action
 
     def _seed_rows(self, seeds: list[int]) -> None:
         self._seeds = seeds
