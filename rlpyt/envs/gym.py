@@ -27,11 +27,14 @@ from rlpyt.envs.legacy_gym import (
     has_info,
     reset_with_seed,
 )
-from rlpyt.envs.masks import INT8, mask_reader, masked_space, refuse_late_mask, warn_of_unread_mask
+from rlpyt.envs.masks import INT8, UnreadMasks, mask_reader, masked_space
 from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
+READ_MASKS = (
+    "Wrap it in rlpyt.envs.masks.ActionMaskObservation, or define the method action_masks()."
+)
 _array = np.ndarray
 _new_tuple = tuple.__new__  # twice as fast as calling the named tuple
 
@@ -76,12 +79,15 @@ class GymEnvWrapper(EnvLayer):
         space = _wrapped(env.observation_space, obs_null_value, "obs", force_float32)
         self._observation_space = self._unmasked_space = space
         self._masks = mask_reader(env, space, self._action_space)
-        self._read_mask, self._has_unread_mask = None, False
+        self._read_mask = None
+        self._unread_masks: UnreadMasks | None = None
         if self._masks is not None:
             self._observation_space, self._nested = masked_space(space, self._masks.space)
             self._MaskedCls = type(self._observation_space.shape)
             self._read_mask, self._mask_key = self._masks.read, self._masks.key
             self._mask_shape = self._masks.space.shape
+        elif not has_mask(space):
+            self._unread_masks = UnreadMasks(env, self._action_space, READ_MASKS)
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None
@@ -167,9 +173,8 @@ class GymEnvWrapper(EnvLayer):
             mask = self._read_mask(info)
             parts = (*observation, mask) if self._nested else (observation, mask)
             return _new_tuple(self._MaskedCls, parts)
-        if FIELD in info and not has_mask(self._observation_space):
-            self._has_unread_mask = True
-            warn_of_unread_mask(self.env, self._action_space)
+        if self._unread_masks is not None:
+            self._unread_masks.check_reset(info)
         return observation
 
     def _adapt_legacy(self) -> None:
@@ -189,10 +194,12 @@ class GymEnvWrapper(EnvLayer):
 
     def _convert_info(self, info: Any, timeout: bool) -> Any:
         if self._info_schema is None:
-            if self._masks is None and not self._has_unread_mask:
-                refuse_late_mask(self.env, info, self._observation_space, self._action_space)
+            check = None
+            if self._unread_masks is not None:
+                check = self._unread_masks.check_step
+                check(info)
             ignored = () if self._masks is None else (FIELD,)
-            self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored)
+            self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored, check)
             self._always_info = bool(schema.fields)
             self._only_mask = FIELD in ignored and FIELD in info and not schema.fields
             self._info_if_timeout = schema.convert({}, True)

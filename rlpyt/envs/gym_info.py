@@ -7,7 +7,7 @@ ones are dropped, and each kind of mismatch is reported once.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -30,6 +30,7 @@ class InfoSchema:
         name: name of the type; nested dicts append ``_key``.
         appended: names of bool fields at the end, set by the caller of ``convert``.
         ignored: keys to leave out.
+        check_unknown: called by ``convert`` with an info that has other keys than the example.
     """
 
     def __init__(
@@ -38,9 +39,11 @@ class InfoSchema:
         name: str = "info",
         appended: Sequence[str] = (),
         ignored: Sequence[str] = (),
+        check_unknown: Callable[[Mapping[Any, Any]], None] | None = None,
     ) -> None:
         self.fields: dict[Any, Any] = {}  # info key -> InfoSchema, or the example value
         self._known, self._ignored = set(example), set(ignored)
+        self._check_unknown = check_unknown
         self._reported: set[Any] = set()
         for key, value in example.items():
             if key in ignored:
@@ -79,6 +82,8 @@ class InfoSchema:
                 value = self._fit(key, value)
             values.append(value)
         if info.keys() != self._known:
+            if self._check_unknown is not None:
+                self._check_unknown(info)
             for key in info.keys() - self._known - self._ignored:
                 self._report(key, "was absent at the first step and is ignored")
         return tuple.__new__(self.cls, (*values, *appended))

@@ -112,7 +112,7 @@ def mask_reader(env: Any, observation_space: Space, action_space: Space) -> Mask
         return None
     method = _mask_method(env)
     if method is None:
-        if not any(_mentions_mask(type(layer)) for layer in wrappers_of(env)):
+        if not _mentioned(env):
             return None
         result = env.reset()
         info = result[1] if isinstance(result, tuple) and len(result) == 2 else None
@@ -124,6 +124,16 @@ def mask_reader(env: Any, observation_space: Space, action_space: Space) -> Mask
 def _mask_method(env: Any) -> Callable[[], Any] | None:
     methods = (getattr(layer, "action_masks", None) for layer in wrappers_of(env))
     return next(filter(callable, methods), None)
+
+
+def _mentioned(env: Any) -> bool:
+    """Return True if the code of an environment, or of a layer of it, mentions the key."""
+    singles = getattr(getattr(env, "unwrapped", None), "envs", None) or ()
+    layers = [
+        *wrappers_of(env),
+        *(layer for single in singles[:1] for layer in wrappers_of(single)),
+    ]
+    return any(_mentions_mask(type(layer)) for layer in layers)
 
 
 def _mentions_mask(cls: type) -> bool:
@@ -284,9 +294,7 @@ def add_vector_masks(envs: Any) -> Any:
     """
     space, action_space = envs.single_observation_space, envs.single_action_space
     observed = isinstance(space, gym_spaces.Dict) and FIELD in space.spaces
-    singles = getattr(envs.unwrapped, "envs", None) or ()
-    layers = [*wrappers_of(envs), *(layer for env in singles[:1] for layer in wrappers_of(env))]
-    if observed or not any(_mentions_mask(type(layer)) for layer in layers):
+    if observed or not _mentioned(envs):
         return envs
     try:
         sizes = mask_sizes(GymSpaceWrapper(action_space))
@@ -307,32 +315,50 @@ def no_choices(env: Any, action_space: Any) -> str:
     )
 
 
-def refuse_late_mask(env: Any, info: Any, observation_space: Space, action_space: Space) -> None:
-    """Check that ``info`` of step has no mask of actions, since that of reset had none.
+class UnreadMasks:
+    """Check of an environment whose masks are not read: it must not return one later.
 
-    Raises:
-        ValueError: it has a mask.
+    Args:
+        env: the environment, or vector environment, in whose first info no mask was found.
+        action_space: its action space, in rlpyt's form.
+        remedy: what to do so that masks are read.
     """
-    if FIELD not in info or has_mask(observation_space) or not mask_sizes(action_space):
-        return
-    raise ValueError(
-        f"{env}: info of step has {FIELD!r}, but that of reset had none. Return a mask from reset "
-        "and from every step that does not terminate the episode; all ones if every action is "
-        "valid."
-    )
 
+    def __init__(self, env: Any, action_space: Space, remedy: str) -> None:
+        self._env, self._action_space, self._remedy = env, action_space, remedy
+        self._was_reset = self._warned = False
 
-def warn_of_unread_mask(env: Any, action_space: Space) -> None:
-    """Warn that ``info["action_mask"]`` is not used.
+    def check_reset(self, info: Mapping[Any, Any]) -> None:
+        """Warn if info of the first reset has a mask.
 
-    Raises:
-        ValueError: actions have no discrete component, so there can be no mask.
-    """
-    if not mask_sizes(action_space):
-        raise ValueError(no_choices(env, unwrapped(action_space)))
-    warnings.warn(
-        f"{env} returns info['action_mask'], which is not used, since the code of its class does "
-        "not mention it. Wrap it in rlpyt.envs.masks.ActionMaskObservation, or define the method "
-        "action_masks().",
-        stacklevel=3,
-    )
+        Raises:
+            ValueError: the first reset had none, or actions have no discrete component.
+        """
+        if FIELD in info and not self._warned:
+            if not mask_sizes(self._action_space):
+                raise ValueError(no_choices(self._env, unwrapped(self._action_space)))
+            if self._was_reset or _mentioned(self._env):
+                raise ValueError(self._late("reset", "the first reset"))
+            self._warned = True
+            warnings.warn(
+                f"{self._env} returns info['action_mask'], which is not used, since the code of "
+                f"its class does not mention it. {self._remedy}",
+                stacklevel=4,
+            )
+        self._was_reset = True
+
+    def check_step(self, info: Mapping[Any, Any]) -> None:
+        """Check that info of a step has no mask.
+
+        Raises:
+            ValueError: it has one, but that of reset had none.
+        """
+        if FIELD in info and not self._warned and mask_sizes(self._action_space):
+            raise ValueError(self._late("step", "reset"))
+
+    def _late(self, now: str, before: str) -> str:
+        return (
+            f"{self._env}: info of {now} has {FIELD!r}, but that of {before} had none. Return a "
+            "mask from reset and from every step that does not terminate the episode; all ones if "
+            "every action is valid."
+        )

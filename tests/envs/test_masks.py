@@ -165,6 +165,71 @@ def test_a_mask_that_reset_does_not_return_is_refused(action):
         env.step(0)
 
 
+class Sometimes(gymnasium.Env):
+    """Returns a mask in the given steps, numbered from the first reset; episodes have 3 steps."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    autoreset_mode = AutoresetMode.NEXT_STEP
+
+    def __init__(self, masked, others=None):
+        self.masked, self.others, self.n = masked, others or {}, -1
+
+    def observe(self):
+        self.n += 1
+        info = {"action_mask": np.ones(2, np.int8)} if self.n in self.masked else {}
+        return np.zeros(1, np.float32), {**self.others, **info}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.observe()
+
+    def step(self, action):
+        self.t += 1
+        observation, info = self.observe()
+        return observation, 0.0, False, self.t == 3, info
+
+
+def play(env, n):
+    """Take steps, reset at the end of episodes."""
+    actions = np.zeros(env.n, np.int64) if hasattr(env, "n") else 0
+    env.reset()
+    for _ in range(n):
+        done = np.asarray(env.step(actions).done)
+        if done.any():
+            env.reset_rows(np.flatnonzero(done)) if done.ndim else env.reset()
+
+
+@pytest.mark.parametrize("others", [{}, {"x": 1.0}])
+@pytest.mark.parametrize(
+    "masked,where",
+    # The environment is tried out when it is built: observation 0 is that of a reset.
+    [([3], "step"), ([4], "step"), ([4, 5, 6], "step"), ([5], "reset"), ([1], "reset")],
+)
+def test_a_mask_that_appears_later_is_refused(masked, where, others):
+    env = GymEnvWrapper(Sometimes(masked, others))
+    message = f"info of {where} has 'action_mask', but that of .*reset had none. Return a mask from"
+    with pytest.raises(ValueError, match=message):
+        play(env, 12)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("masked", [[2], [7, 8, 9], [4, 5], [5, 6]])
+def test_a_mask_of_a_vector_environment_that_appears_later_is_refused(masked, mode):
+    make = lambda: Sometimes(masked, {"x": 1.0})
+    envs = adapt(SyncVectorEnv([make, make], autoreset_mode=mode))
+    with pytest.raises(ValueError, match=r"has 'action_mask', but that of .*reset had none"):
+        play(envs, 12)
+
+
+def test_a_mask_that_a_vector_environment_hides_is_reported():
+    envs = adapt(SyncVectorEnv([Hidden, Hidden]))
+    with pytest.warns(UserWarning, match=r"not used.*VectorActionMask"):
+        envs.reset()
+    play(envs, 3)
+
+
 @pytest.mark.parametrize("fault", ["floats", "ints"])
 def test_zeros_and_ones_of_any_type_are_masks(fault):
     env = GymEnvWrapper(MaskedEnv(fault=fault))

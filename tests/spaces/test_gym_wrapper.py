@@ -299,6 +299,17 @@ def test_elements_without_all_parts_are_refused(space, value, error):
         GymSpaceWrapper(G.Dict(space)).convert(value)
 
 
+@pytest.mark.parametrize("first,later", [("ab", "abc"), ("abc", "ab"), ("abc", "abcd")])
+def test_elements_keep_their_parts_also_unknown_ones(first, later):
+    wrapper = GymSpaceWrapper(G.Dict(a=G.Discrete(2), b=G.Discrete(2)), name="obs")
+    for keys in (first, first[::-1], "b" + first.replace("b", "")):  # in any order
+        assert tuple(wrapper.convert({key: "abcd".index(key) for key in keys})) == (0, 1)
+    with pytest.raises(
+        ValueError, match=f"{len(first)} parts, as in the first reset, got the keys"
+    ):
+        wrapper.convert(dict.fromkeys(later, 1))
+
+
 def test_empty_spaces_are_refused():
     with pytest.raises(ValueError, match=r"'obs\.nothing': .* is empty"):
         GymSpaceWrapper(G.Dict({"nothing": G.Dict({})}))

@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers import vector as gym_wrappers
 
-from rlpyt.envs.masks import add_vector_masks
+from rlpyt.envs.masks import UnreadMasks, add_vector_masks
 from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import (
@@ -30,7 +30,7 @@ from rlpyt.envs.vector.partial_reset import (
 )
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
-from rlpyt.spaces.action_mask import action_mask_of
+from rlpyt.spaces.action_mask import action_mask_of, has_mask
 from rlpyt.utils.buffer import buffer_func
 
 NEXT_STEP, SAME_STEP, DISABLED = (
@@ -39,6 +39,7 @@ NEXT_STEP, SAME_STEP, DISABLED = (
     AutoresetMode.DISABLED,
 )
 _OURS = "rlpyt.envs.vector.wrappers"
+READ_MASKS = "Wrap it in rlpyt.envs.masks.VectorActionMask."
 REPLACEMENTS = {  # these fail when single rows are reset
     "NormalizeObservation": f"{_OURS}.StandardizeObservation",
     "NormalizeReward": f"{_OURS}.StandardizeReward",
@@ -81,6 +82,9 @@ class GymnasiumVectorEnv(SourceAdapter):
         envs = add_vector_masks(envs)
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
+        self._unread_masks: UnreadMasks | None = None
+        if not has_mask(self.observation_space):
+            self._unread_masks = UnreadMasks(envs, self.action_space, READ_MASKS)
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
@@ -114,6 +118,8 @@ class GymnasiumVectorEnv(SourceAdapter):
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
                 "info). Vector environments of the old gym package are not supported."
             )
+        if self._unread_masks is not None:
+            self._unread_masks.check_reset(result[1])
         return result
 
     def _reset_with(self, seeds: list[int]) -> Any:
@@ -140,6 +146,8 @@ class GymnasiumVectorEnv(SourceAdapter):
         # The other rows have just been reset by the source.
         mask[self._reset_cache.missing(rows)] = True
         observation, info = masked_reset(self.source, mask)
+        if self._unread_masks is not None:
+            self._unread_masks.check_reset(info)
         self._over[rows] = False
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
@@ -155,9 +163,18 @@ class GymnasiumVectorEnv(SourceAdapter):
                 self._source_masks = np.array(action_mask_of(first))
             self._over[:] = False
 
+    def _check_first_step(
+        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
+    ) -> None:
+        super()._check_first_step(observation, reward, terminated, truncated, info)
+        if self._unread_masks is not None:
+            self._unread_masks.check_step(info)
+
     def _with_final_observations(
         self, observation: Any, ended: Array, info: Mapping[str, Any]
     ) -> Any:
+        if self._unread_masks is not None:
+            self._unread_masks.check_step(info)
         if self.mode is not SAME_STEP:
             if "final_obs" in info:
                 raise UnsupportedVectorEnv(
