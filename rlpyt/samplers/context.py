@@ -1,5 +1,6 @@
 """Per-process context of the collectors: random seed, activity numbers, last action."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,13 @@ class CollectorContext:
         seed: seed of the run.
         progress: activity numbers of ``processes.status``; the parent reads them after a failure.
         actions: last actions of the environments, by row; None before the first step.
+        where: function that returns a description of the current activity, for warnings.
+        warns: True until the process has warned of observations outside their bounds; False from
+            the start in processes whose environments another one has, too.
     """
 
     seed: int = 0
     progress: Progress = field(default_factory=fresh_progress)
     actions: Any = None
+    where: Callable[[], object] | None = None
+    warns: bool = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -17,6 +17,7 @@ from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
+    BoundsCheck,
     CategoryCheck,
     check_batch,
     check_batched,
@@ -60,6 +61,7 @@ class EnvBatch:
         self.held: set[int] = set()
         self._record: Any = None  # the observations that are written
         self._categories: CategoryCheck | None = None
+        self._bounds: BoundsCheck | None = None
 
     @property
     def spaces(self) -> EnvSpaces:
@@ -113,8 +115,10 @@ class EnvBatch:
         """Prepare for writing observations into this record."""
         self._record = observation
         space = getattr(self.envs[0], "observation_space", None)
-        check = None if space is None else CategoryCheck(space, observation)
-        self._categories = check if check is not None and check.needed else None
+        if space is not None:
+            categories, bounds = CategoryCheck(space, observation), BoundsCheck(space, observation)
+            self._categories = categories if categories.needed else None
+            self._bounds = bounds if bounds.needed else None
 
     def _check_categories(self) -> None:
         """Check that category numbers are in their spaces.
@@ -127,6 +131,21 @@ class EnvBatch:
         if b is not None:
             self.progress[ROW] = b
             raise self._categories.error(b)
+
+    def _warn_outside_bounds(self, ignored: Collection[int]) -> None:
+        """Warn, once in a process, if an observation is outside the bounds of its space.
+
+        Args:
+            ignored: rows without an observation.
+        """
+        if self._bounds is None or not self.context.warns:
+            return
+        found = self._bounds.first(ignored)
+        if found is not None:
+            self.progress[ROW], message = found
+            where = "" if self.context.where is None else f" ({self.context.where()})"
+            self.context.warns = False
+            warnings.warn(f"{message}{where}")
 
 
 class _ValidationSchedule:
@@ -155,7 +174,7 @@ class ListEnvBatch(EnvBatch):
         self._step: Any = None
         self._bound: Any = None
         self._has_parts = False  # observations have parts, all of them arrays
-        self._part_class: type | None = None  # class of such observations, once one was checked
+        self._part_class: Any = None  # class of such observations, once one was checked
         self._exact = True  # no observation had to be converted to the record's dtype
         self._vectors: list[Any] | None = None  # rows of observations that are vectors
         self._all = [(b, env.step) for b, env in enumerate(envs)]
@@ -165,8 +184,10 @@ class ListEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset the environments of these rows."""
-        if observation is not self._record:
+        is_new = observation is not self._record
+        if is_new:
             self._write_into(observation)
+            rows = list(rows)
         self.progress[ACTIVITY] = RESETTING
         for b in rows:
             self.progress[ROW] = b
@@ -179,6 +200,8 @@ class ListEnvBatch(EnvBatch):
                 observation[b] = first
             if self._categories is not None:
                 self._check_categories()
+        if is_new:
+            self._warn_outside_bounds(set(range(self.B)).difference(rows))
 
     def advance(  # noqa: PLR0912, PLR0915 - the usual cases of the innermost loop
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
@@ -250,9 +273,11 @@ class ListEnvBatch(EnvBatch):
             if result is not None:
                 explain(result, step)
             raise
-        if validate and part_class is None and self._has_parts and result is not None:
-            self._part_class = type(result[0])  # checked above
-            self._vectors = self._vectors_of(step.observation)
+        if validate:
+            if part_class is None and self._has_parts and result is not None:
+                self._part_class = type(result[0])  # checked above
+                self._vectors = self._vectors_of(step.observation)
+            self._warn_outside_bounds(self.held)
         if self._categories is not None:
             self._check_categories()
         return ended
@@ -347,7 +372,8 @@ class VectorEnvBatch(EnvBatch):
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset these rows, all of a vector environment at once."""
-        if observation is not self._record:
+        is_new = observation is not self._record
+        if is_new:
             self._write_into(observation)
         self.progress[ACTIVITY] = RESETTING
         rows = np.asarray(list(rows), np.int64)
@@ -362,6 +388,8 @@ class VectorEnvBatch(EnvBatch):
                 observation[env_rows if all_rows else chosen] = first
                 if self._categories is not None:
                     self._check_categories()
+        if is_new:
+            self._warn_outside_bounds(set(range(self.B)).difference(rows))
 
     def advance(
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
@@ -402,6 +430,8 @@ class VectorEnvBatch(EnvBatch):
             raise
         if self._categories is not None:
             self._check_categories()
+        if validate:
+            self._warn_outside_bounds(self.held)
         if self.held:
             ended = [b for b in ended if b not in self.held]
         return ended

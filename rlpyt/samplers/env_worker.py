@@ -92,7 +92,7 @@ class EnvWorker:
         self.slots = [buffer_func(slot, np.asarray) for slot in slots]  # plain arrays are faster
         self.agent = agent
         self.channel = channel
-        self.context = CollectorContext(seed=spec.seed)
+        self.context = CollectorContext(spec.seed, where=self.where, warns=any(spec.env_warns))
         if progress is not None:
             self.context.progress = progress
         self._bootstraps = "bootstrap_value" in self.slots[0].agent._fields

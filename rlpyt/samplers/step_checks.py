@@ -9,7 +9,7 @@ episodes, and NaN and infinity once per batch (``first_not_finite``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 MAX_INTERVAL = 64  # steps between full validations, in the long run
+BOUNDS_TOLERANCE = 1e-5  # relative to the larger bound, absolute for bounds below 1
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 TRUTHS = (bool, np.bool_)
 FINITE_REMEDY = (
@@ -229,6 +230,56 @@ class CategoryCheck:
             f"{path} must be an element of {unwrapped(part)}, got {value}. Correct its space, or "
             "what the environment returns."
         )
+
+
+class BoundsCheck:
+    """Check that real-valued observations are in the bounds of their spaces.
+
+    Args:
+        space: observation space of one environment.
+        record: record of observations, leaves [B, ...].
+    """
+
+    def __init__(self, space: Any, record: NumpyArrays) -> None:
+        self._parts: list[tuple[str, Any, Array, Array, Array]] = []
+        spaces, leaves = action_leaves(space), leaves_of(record)
+        for (path, part), leaf in zip(spaces, leaves) if len(spaces) == len(leaves) else ():
+            low, high = getattr(part, "low", None), getattr(part, "high", None)
+            if leaf.dtype.kind != "f" or low is None or high is None:
+                continue
+            low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+            finite = [np.where(np.isfinite(bound), np.abs(bound), 0) for bound in (low, high)]
+            if np.isfinite(low).any() or np.isfinite(high).any():
+                # Bounds may be rounded to float32.
+                tolerance = BOUNDS_TOLERANCE * np.maximum(np.maximum(*finite), 1)
+                self._parts.append(
+                    (f"observation{path}", part, leaf, low - tolerance, high + tolerance)
+                )
+
+    @property
+    def needed(self) -> bool:
+        """Return True if there are finite bounds."""
+        return bool(self._parts)
+
+    def first(self, ignored: Collection[int]) -> tuple[int, str] | None:
+        """Return (row, message) of the first number outside its bounds; ``None``: there is none.
+
+        Args:
+            ignored: rows without an observation.
+        """
+        for path, part, leaf, low, high in self._parts:
+            outside = ((leaf < low) | (leaf > high)) & np.isfinite(leaf)  # others are errors
+            outside[list(ignored)] = False
+            if outside.any():
+                b, *at = np.argwhere(outside)[0].tolist()
+                index = f" at index {at}" if at else ""
+                bounds = f"[{part.low[tuple(at)]:g}, {part.high[tuple(at)]:g}]"
+                return b, (
+                    f"{path} must be in {bounds}, the bounds of its space, got "
+                    f"{leaf[b][tuple(at)]:g}{index}. Correct the space, with infinite bounds if "
+                    "there are none, or what the environment returns."
+                )
+        return None
 
 
 def _is_like(o: object, record: object) -> bool:

@@ -16,11 +16,13 @@ from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import NonFiniteError, WorkerError
 from rlpyt.samplers import step_checks
 from rlpyt.samplers.buffer import env_examples
+from rlpyt.samplers.context import CollectorContext
+from rlpyt.samplers.env_batch import make_env_batch
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.spaces.float_box import FloatBox
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.buffer import buffer_from_example, leaves_of
 from rlpyt.utils.collections import namedarraytuple
 from tests.samplers.trouble import (
     A_VICTIM,
@@ -424,3 +426,100 @@ def test_categories_outside_their_space_are_named(SamplerCls, part, value, at, w
     text = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
     assert f"observation.{part} must be an element of" in text and "got" in text
     assert str(value) in text and where in text
+
+
+class Bounded(gymnasium.Env):
+    """Returns a number beyond its bound from observation ``at`` on; episodes have 5 steps."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Dict(
+        place=gymnasium.spaces.Box(
+            np.float32([0, -np.inf]), np.float32([4.1, np.inf]), dtype=np.float32
+        ),
+        free=gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32),
+    )
+
+    def __init__(self, at=0, value=4.2, index=0):
+        self.at, self.value, self.index, self.n = at, value, index, -1
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self.observe(), 0.0, False, self.t == 5, {}
+
+    def observe(self):
+        self.n += 1
+        place = np.float32([1, 1e6])
+        if self.n >= self.at:
+            place[self.index] = self.value
+        return dict(place=place, free=np.float32([1e6]))
+
+
+def make_bounded(**kwargs):
+    return GymEnvWrapper(Bounded(**kwargs))
+
+
+def sample_bounded(make, n_itr=3, **kwargs):
+    sampler = SerialSampler(
+        EnvCls=make, env_kwargs=kwargs, batch_T=12, batch_B=2, max_decorrelation_steps=0,
+        eval_n_envs=2, eval_max_steps=20,
+    )  # fmt: skip
+    sampler.initialize(agent_for(make_bounded().spaces), seed=1)
+    for itr in range(n_itr):
+        sampler.obtain_samples(itr)
+        sampler.evaluate_agent(itr)
+    sampler.shutdown()
+
+
+def two_bounded(**kwargs):
+    return SerialVectorEnv([make_bounded(**kwargs), make_bounded(**kwargs)])
+
+
+@pytest.mark.parametrize("make", [make_bounded, two_bounded])
+@pytest.mark.parametrize("at,where", [(0, "resetting"), (1, "stepping"), (3, "stepping")])
+def test_an_observation_outside_its_bounds_is_reported_once(make, at, where):
+    with pytest.warns(UserWarning) as caught:
+        sample_bounded(make, at=at)
+    (text,) = [str(w.message) for w in caught if "must be in" in str(w.message)]
+    assert "observation.place must be in [0, 4.1], the bounds of its space, got 4.2 at" in text
+    assert f"while {where} environment 0" in text and "Correct the space" in text
+
+
+@pytest.mark.parametrize("warns", [True, False])
+def test_processes_with_copies_of_an_environment_do_not_report_it(warns):
+    context = CollectorContext(warns=warns)
+    env_batch = make_env_batch([make_bounded()], context)
+    observation = buffer_from_example(env_examples(make_bounded())["observation"], 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        env_batch.reset(observation, [0])
+    assert len(caught) == warns and not context.warns
+
+
+@pytest.mark.parametrize(
+    "value,index", [(4.1, 0), (np.float32(4.1) * (1 + 1e-6), 0), (-1e-6, 0), (-1e9, 1)]
+)
+def test_rounded_bounds_and_infinite_ones_are_not_reported(value, index):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sample_bounded(make_bounded, n_itr=1, value=value, index=index)
+
+
+def test_rows_that_wait_for_a_reset_are_not_outside_of_bounds():
+    class Away(Bounded):
+        observation_space = gymnasium.spaces.Box(2, 3, (1,), np.float32)
+
+        def observe(self):
+            return np.float32([2.5])
+
+    env_batch = make_env_batch([GymEnvWrapper(Away()) for _ in range(2)], CollectorContext())
+    examples = env_examples(GymEnvWrapper(Away()))
+    step = buffer_from_example(StepRecord(*(examples.get(name) for name in StepRecord._fields)), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env_batch.reset(step.observation, [1])
+        env_batch.hold([0])
+        env_batch.advance(step, step.action)
