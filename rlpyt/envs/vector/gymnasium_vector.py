@@ -30,7 +30,7 @@ from rlpyt.envs.vector.partial_reset import (
 )
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
-from rlpyt.spaces.action_mask import action_mask_of, has_mask
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func
 
 NEXT_STEP, SAME_STEP, DISABLED = (
@@ -83,7 +83,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
         self._unread_masks: UnreadMasks | None = None
-        if not has_mask(self.observation_space):
+        if not self._masked:
             self._unread_masks = UnreadMasks(envs, self.action_space, READ_MASKS)
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
