@@ -93,9 +93,46 @@ ALGO = dict(
     iqn=dict(n_tau=4, n_tau_target=4),
 )
 AGENT_ARGS = dict(
-    catdqn=dict(n_atoms=5), qrdqn=dict(n_quantiles=5), iqn=dict(n_act_quantiles=4)
+    catdqn=dict(n_atoms=5), rainbow=dict(n_atoms=5), qrdqn=dict(n_quantiles=5),
+    iqn=dict(n_act_quantiles=4),
 )  # fmt: skip
 CONVOLUTIONS = dict(channels=[4], kernel_sizes=[3], strides=[2], paddings=[0])
+GROUPS = dict(policy_observation=["at", "inner.kind"], critic_observation=["at", "inner.image"])
+VARIANTS = {  # algorithm, its settings, and those of the agent
+    "redq": ("sac", dict(n_target_critics=2), dict(args=dict(n_critics=3))),
+    "tqc": ("sac", dict(n_drop_quantiles=1), dict(args=dict(q_model_kwargs=dict(n_quantiles=3)))),
+    "groups_ppo": ("ppo", {}, GROUPS),
+    "groups_own_ppo": ("ppo", {}, dict(GROUPS, critic_memory="own")),
+    "groups_none_vtrace": ("vtrace", {}, dict(GROUPS, critic_memory="none")),
+    "groups_sac": ("sac", {}, GROUPS),
+    "groups_td3": ("td3", {}, GROUPS),
+}
+# Cells with values that are not in ``AXES``, the first of which are in the fast tests.
+N_FAST_EXTRA = 5
+EXTRA = [
+    Cell("none", True, "discrete", "dict", "rainbow", "cpu"),
+    Cell("ln_lstm", True, "discrete", "dict", "r2d1", "alternating"),
+    Cell("gru", True, "hybrid", "dict", "groups_sac", "asynchronous"),
+    Cell("gru", False, "hybrid", "dict", "groups_none_vtrace", "asynchronous"),
+    Cell("none", True, "hybrid", "dict", "redq", "serial"),
+    Cell("gru", False, "discrete", "vector", "rainbow", "asynchronous"),
+    Cell("lstm", False, "discrete", "image", "r2d1", "serial"),
+    Cell("gru", True, "discrete", "vector", "r2d1", "asynchronous"),
+    Cell("none", False, "box", "dict", "sac_v", "cpu"),
+    Cell("gru", False, "box", "vector", "sac_v", "asynchronous"),
+    Cell("gru", False, "box", "vector", "redq", "gpu"),
+    Cell("none", False, "box", "vector", "tqc", "asynchronous"),
+    Cell("lstm", False, "box", "dict", "tqc", "cpu"),
+    Cell("ln_lstm", True, "hybrid", "dict", "ppo", "cpu"),
+    Cell("ln_lstm", False, "box", "image", "vtrace", "asynchronous"),
+    Cell("ln_lstm", True, "discrete", "vector", "dqn", "alternating"),
+    Cell("ln_lstm", False, "box", "dict", "td3", "serial"),
+    Cell("none", True, "multi_discrete", "dict", "groups_ppo", "gpu"),
+    Cell("mingru", True, "hybrid", "dict", "groups_ppo", "alternating"),
+    Cell("gtrxl", False, "box", "dict", "groups_own_ppo", "cpu"),
+    Cell("none", False, "box", "dict", "groups_td3", "cpu"),
+    Cell("lstm", False, "box", "dict", "groups_td3", "asynchronous"),
+]
 
 
 def env_args(cell: Cell):
@@ -105,17 +142,22 @@ def env_args(cell: Cell):
 
 def options(cell: Cell):
     """Return the options of a run of ``N_ITR`` iterations with small networks."""
-    algo = dict(ALGO.get(cell.algo, {}))
-    agent = dict(memory=cell.memory, hidden_sizes=[8], args=AGENT_ARGS.get(cell.algo, {}))
-    if cell.algo not in ON_POLICY:
+    name, more_algo, more_agent = VARIANTS.get(cell.algo, (cell.algo, {}, {}))
+    algo = {**ALGO.get(name, {}), **more_algo}
+    args = AGENT_ARGS.get(name, {})
+    agent = dict(memory=cell.memory, hidden_sizes=[8], **{"args": args, **more_agent})
+    if name not in ON_POLICY:
         algo.update(REPLAY)
     if cell.memory != "none":
         agent.update(memory_size=8)
-        algo.update({} if cell.algo in ON_POLICY else SEQUENCES)
+        algo.update({} if name in ON_POLICY else SEQUENCES)
+        if name == "r2d1":  # its batches have the size of sequences alone
+            del algo["batch_size"]
     if cell.memory == "gtrxl":
         agent.update(memory_args=ATTENTION)
     alone = cell.observation == "image" and not cell.mask
-    if alone and cell.action == "discrete" and cell.algo in (*ON_POLICY, *Q_LEARNING):
+    for_images = (*ON_POLICY, *Q_LEARNING, "rainbow", "r2d1")
+    if alone and cell.action == "discrete" and name in for_images:
         agent.update(model=CONVOLUTIONS)  # of the agents for images alone
     elif cell.observation != "vector":
         agent.update(model=dict(encoder=dict(feature_size=8, **CONVOLUTIONS)))
@@ -126,6 +168,6 @@ def options(cell: Cell):
         **(dict(max_lead=0) if asynchronous else {}),
     )  # fmt: skip
     return options_of(
-        cell.algo, CombinedEnv, agent=agent, algo=algo, sampler=sampler, env_args=env_args(cell),
+        name, CombinedEnv, agent=agent, algo=algo, sampler=sampler, env_args=env_args(cell),
         steps=N_ITR * T * B, checkpoint_interval_steps=2 * T * B, eval_episodes=0, video=False,
     )  # fmt: skip

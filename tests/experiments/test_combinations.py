@@ -27,7 +27,9 @@ from tests.combinations import (
     ALL,
     AXES,
     CELLS,
+    EXTRA,
     KINDS,
+    N_FAST_EXTRA,
     N_ITR,
     Cell,
     covering,
@@ -141,6 +143,18 @@ def test_pairs(cell, serial, tmp_path):
         check_resumed(cell, serial, serial(cell[:-1])[1])
     else:
         check_batches(cell, serial, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *EXTRA[:N_FAST_EXTRA],
+        *(pytest.param(cell, marks=pytest.mark.slow) for cell in EXTRA[N_FAST_EXTRA:]),
+    ],
+    ids=str,
+)
+def test_variants_of_algorithms(cell, serial, tmp_path):
+    test_all(cell, serial, tmp_path)
 
 
 @pytest.mark.slow
