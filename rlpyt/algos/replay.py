@@ -104,16 +104,15 @@ class ReplayAlgo(SequenceSettings):
         super().__post_init__()
         self._batch_size = self.batch_size
         self.new_priority = float(self.default_priority or 1)
-        for name, least in (
-            (self.batch_size_name, self.batch_size),
-            ("n_step_return", self.n_step_return),
-            ("min_steps_learn", self.min_steps_learn),
-        ):
-            if self.replay_size < least:
-                warnings.warn(
-                    f"replay_size={self.replay_size:,} is below {name}={least:,}, so the replay "
-                    f"cannot hold that many samples. Raise replay_size, or lower {name}."
-                )
+        self._warn_of_small_replay("n_step_return", self.n_step_return)
+        self._warn_of_small_replay("min_steps_learn", self.min_steps_learn)
+
+    def _warn_of_small_replay(self, name: str, least: int) -> None:
+        if self.replay_size < least:
+            warnings.warn(
+                f"replay_size={self.replay_size:,} is below {name}={least:,}, so the replay cannot "
+                f"hold that many samples. Raise replay_size, or lower {name}."
+            )
 
     # Life cycle.
 
@@ -239,6 +238,8 @@ class ReplayAlgo(SequenceSettings):
         Raises:
             ValueError: ``ReplayBufferCls`` contradicts other settings.
         """
+        if not self.trains_sequences and self.rank == 0:
+            self._warn_of_small_replay(self.batch_size_name, self.batch_size)
         example = self.examples_to_buffer(examples)
         replays = self.sequence_replays if self.trains_sequences else self.replays
         cls = self.choose_replay(replays[self.prioritized_replay, async_], example)

@@ -48,8 +48,7 @@ def main(args: Sequence[str]) -> int:
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
     announcement = (
-        f"Resuming {options.algo_name} on {options.env}, up to {options.steps:,} steps, "
-        f"in {command.run}"
+        f"Resuming {options.algo_name} on {options.env}, up to {{steps}} steps, in {command.run}"
     )
     algo = algorithm_class(options.algo_name)
     linear = getattr(algo, "linear_lr_schedule", False)

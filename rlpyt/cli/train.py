@@ -62,7 +62,7 @@ def main(args: Sequence[str]) -> int:
     elif options.ranks > 1:
         workers = f"{options.ranks} ranks, each: {workers}"
     announcement = (
-        f"Training {algo_name} on {env_id} for {options.steps:,} steps "
+        f"Training {algo_name} on {env_id} for {{steps}} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}"
     )
     with showing_how_to_resume(run_dir), _naming_flags(options):

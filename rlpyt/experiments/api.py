@@ -62,7 +62,7 @@ def train(
     options = options_of(algo, env, agent=agent, preset=preset, **settings)
     options = options.updated({"steps": steps, "seed": seed})
     path = default_run_dir(options) if run_dir is None else Path(run_dir)
-    announcement = f"Training {options.algo_name} on {options.env} for {steps:,} steps in {path}"
+    announcement = f"Training {options.algo_name} on {options.env} for {{steps}} steps in {path}"
     shown = [ProgressHook(announcement=announcement)] if progress else []
     train_run(options, path, hooks=[*shown, *hooks], resume=resume)
     return load(path)

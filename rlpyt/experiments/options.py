@@ -224,10 +224,29 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
         return _updated(old, new, f"{name}.")
     if isinstance(new, list):
         new = tuple(new)  # JSON has no tuples
+    if tuple[str, ...] in (kind, *get_args(kind)):
+        new = _names_of_list(name, new)
     if isinstance(new, str) and kind == tuple[str, ...]:
         new = tuple(new.split(","))
     new = _checked(name, new, kind)
     return {**old, **new} if isinstance(old, dict) else new
+
+
+def _names_of_list(name: str, value: Any) -> Any:
+    """Return the names of a list in JSON, such as ["state", "image"]; other values unchanged.
+
+    Raises:
+        ValueError: the list is not valid JSON.
+    """
+    text = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+    if not isinstance(text, str) or not text.startswith("["):
+        return value
+    try:
+        return tuple(json.loads(text))
+    except ValueError as error:
+        raise ValueError(
+            f"{name}={text!r:.80} must be names, or a list of them in JSON: {error}."
+        ) from error
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:

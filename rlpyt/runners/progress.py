@@ -38,7 +38,8 @@ class ProgressHook(Hook):
     Args:
         stream: output stream; standard output by default.
         interval_s: seconds between two plain lines.
-        announcement: text printed when all parts of the run have been built.
+        announcement: text printed when all parts of the run have been built; "{steps}" in it is
+            replaced by the number of steps, which are those of whole iterations.
     """
 
     owns_terminal = True  # disables the runner's own progress display
@@ -64,9 +65,9 @@ class ProgressHook(Hook):
 
     def on_start(self, runner: Any) -> None:
         """Print the announcement and draw the view, which starts at the steps of a resumed run."""
-        if self.announcement and self.stream is not None:
-            say(self.announcement, self.stream)
         self._total = runner.n_itr * runner.itr_batch_size
+        if self.announcement and self.stream is not None:
+            say(self.announcement.replace("{steps}", f"{self._total:,}"), self.stream)
         self._shown_steps = runner.cum_steps
         self._recent = deque([_moment(runner)])
         self._next_s = time.monotonic() + self.interval_s

@@ -43,6 +43,27 @@ def test_loggers_are_a_list_or_separated_by_commas(options, given, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "given",
+    [["state", "image"], ("state", "image"), '["state", "image"]', ['["state", "image"]']],
+)
+def test_names_are_words_or_a_list_in_json(options, given):
+    changed = options.updated({"agent": {"critic_observation": given}})
+    assert changed.agent.critic_observation == ("state", "image")
+
+
+@pytest.mark.parametrize(
+    "given,message",
+    [
+        (['["state", image]'], "critic_observation=.* must be names, or a list of them in JSON"),
+        (["[1, 2]"], "critic_observation=1 must be a str"),
+    ],
+)
+def test_lists_that_are_no_names_are_refused(options, given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        options.updated({"agent": {"critic_observation": given}})
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"logger": "csv,mlfow"}, ["'mlfow'", "did you mean 'mlflow'?"]),

@@ -77,6 +77,12 @@ def test_plain_lines_say_everything_and_come_at_intervals():
     )
 
 
+def test_the_announcement_gives_the_steps_of_whole_iterations():
+    out = io.StringIO()
+    ProgressHook(out, announcement="Training {it} for {steps} steps").on_start(runner())
+    assert out.getvalue() == "Training {it} for 1,000 steps\n"
+
+
 def test_the_last_line_is_not_printed_twice():
     out = io.StringIO()
     hook = ProgressHook(out, interval_s=0.0)

@@ -1,5 +1,7 @@
 """DQN and its kin: losses against plain definitions, schedules, bad arguments."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, Uniform
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from tests.algos.dqn.parts_dqn import AGENTS, N_ATOMS, B, T, fill, prepared
+from tests.algos.dqn.parts_dqn import AGENTS, AGENTS_WITH_MEMORY, N_ATOMS, B, T, fill, prepared
 from tests.parts import ShapedCountEnv
 
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, replay_ratio=2)
@@ -488,3 +490,16 @@ def test_updates_that_void_rows_prevent_are_made_later():
 def test_agents_that_an_algorithm_cannot_train_are_refused():
     with pytest.raises(ValueError, match="agent must be recurrent for R2D1, got DqnAgent"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_replay_below_the_batch_size_is_reported_where_it_matters(recurrent):
+    settings = {**SMALL, "replay_size": 96, "batch_size": 128, "min_steps_learn": 0}
+    if recurrent:
+        settings |= dict(batch_T=4, warmup_T=0, batch_B=2)
+    agent = (AGENTS_WITH_MEMORY if recurrent else AGENTS)["dqn"]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepared(DQN(**settings), agent, n_itr=10)
+    texts = [str(w.message) for w in caught]
+    assert any("below batch_size=128" in text for text in texts) != recurrent, texts
