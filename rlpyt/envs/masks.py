@@ -283,7 +283,15 @@ class VectorActionMask(VectorWrapper):
                 f"{self.env}: info has no {FIELD!r} of row {row}. Return a mask from reset and "
                 "from every step that does not terminate the episode."
             )
-        return masks.view(np.int8) if masks.dtype in BYTES else masks.astype(np.int8)
+        if masks.dtype in BYTES:
+            return masks.view(np.int8)
+        whole = masks.astype(np.int8)
+        if not np.array_equal(whole, masks):  # values of bytes are checked once per batch
+            raise ValueError(
+                f"{self.env}: info[{FIELD!r}] must have entries 0 or 1, got "
+                f"{masks[whole != masks][0]}. Return booleans."
+            )
+        return whole
 
 
 def add_vector_masks(envs: Any) -> Any:

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym import GymEnvWrapper, make
-from rlpyt.envs.masks import ActionMaskObservation
+from rlpyt.envs.masks import ActionMaskObservation, VectorActionMask
 from rlpyt.envs.vector.base import adapt
 from rlpyt.envs.vector.make import make_vec
 from rlpyt.envs.vector.serial import SerialVectorEnv
@@ -303,6 +303,16 @@ def test_vector_environments_that_lack_a_mask_are_refused():
         for _ in range(5):
             mask = envs.source.env.envs[0].parts, envs.source.env.envs[1].parts
             envs.step(np.array([np.flatnonzero(parts[0])[0] for parts in mask]))
+
+
+def test_fractions_in_masks_of_vector_environments_are_refused():
+    class Half(Hidden):
+        def reset(self, **kwargs):
+            return np.zeros(1, np.float32), {"action_mask": np.array([1.0, 0.5])}
+
+    envs = VectorActionMask(SyncVectorEnv([Half, Half]))
+    with pytest.raises(ValueError, match="must have entries 0 or 1, got 0.5. Return booleans"):
+        envs.reset()
 
 
 @pytest.mark.parametrize("source", SOURCES)
