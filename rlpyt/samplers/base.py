@@ -354,4 +354,6 @@ def kwargs_by_env(named: str, kwargs: EnvKwargs, n: int, n_named: str) -> list[d
             f"{named} must have one dictionary for each environment, {n_named}={n}, got "
             f"{len(kwargs)}."
         )
-    return [dict(env_kwargs) for env_kwargs in kwargs]
+    # Rows of a vector environment have one dictionary, also after copying.
+    copies = {id(env_kwargs): dict(env_kwargs) for env_kwargs in kwargs}
+    return [copies[id(env_kwargs)] for env_kwargs in kwargs]

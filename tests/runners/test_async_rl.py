@@ -32,6 +32,7 @@ from tests.masked_env import MaskedEnv
 from tests.runners import test_qpg_runs
 from tests.runners.test_minibatch_rl import StopAfter, unmeasured
 from tests.runners.test_off_policy import NARROW, SEQUENCES, assert_same_agent, rows_of
+from tests.samplers.test_masks import MODES, native
 
 T, B, N_ITR = 8, 4, 14
 SMALL = dict(
@@ -131,6 +132,18 @@ def test_masks_are_obeyed_and_stored(name, Sampler, affinity):
         rows, written = runner.algo.replay_buffer.samples, runner.algo.replay_buffer.ring.written
         taken = np.take_along_axis(rows.observation.action_mask, rows.action[..., None], -1)
         assert taken[:written].all() and runner.algo.update_counter > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("Sampler", [AsyncCpuSampler, AsyncGpuSampler])
+@pytest.mark.parametrize("mode", MODES)
+def test_masks_of_vector_environments(mode, Sampler):
+    kwargs = dict(name="masked", mode=mode)  # refuses invalid actions
+    masked = dict(EnvCls=native, env_kwargs=kwargs, deterministic_acting=True)
+    whole = run("dqn", MinibatchRl, SerialSampler, sampler=masked)
+    beside = run("dqn", AsyncRl, Sampler, sampler=masked, affinity=ONE, max_lead=0)
+    assert_same_run(whole, beside)
+    run("dqn", AsyncRlEval, Sampler, sampler=masked, affinity=ONE)  # evaluates, too
 
 
 @pytest.mark.parametrize(

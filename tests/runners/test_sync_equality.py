@@ -19,6 +19,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from tests.agents.test_observation_groups import MEMORIES, agent_of, make
 from tests.runners.sync_parts import B, T, same, steady_sac, sync_runner
 
 NORMALIZED = dict(hidden_sizes=[16], normalize_observation=True)
@@ -53,6 +54,16 @@ def test_two_ranks_learn_what_one_process_does(name):
     start.startup()
     assert not same(start.agent.state_dict(), two.agent.state_dict(), atol=1e-3)
     start.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_so_they_do_with_critics_that_read_other_parts(memory):
+    env = dict(EnvCls=make, env_kwargs=dict(length=3))
+    ppo = lambda n: dict(algo=PPO(minibatches=1, epochs=2), agent=agent_of(memory), **env)
+    one, two = train_both(ppo)
+    assert one.algo.update_counter == two.algo.update_counter > 0
+    assert same(one.agent.state_dict(), two.agent.state_dict(), atol=1e-5)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
 from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
-from rlpyt.samplers.base import UNCALLED_HOOKS
+from rlpyt.samplers.base import UNCALLED_HOOKS, kwargs_by_env
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
@@ -57,3 +57,10 @@ def test_own_serve_actions_is_named_where_it_is_not_called(SamplerCls):
 def test_environments_need_no_arguments_and_batches_have_a_size():
     sampler = CpuSampler(EnvCls=CountEnv)
     assert (sampler.env_kwargs, *sampler.batch_spec) == ({}, 128, 8)
+
+
+def test_copied_arguments_remain_those_of_one_vector_environment():
+    one, other = dict(n=1), dict(n=1)
+    copies = kwargs_by_env("env_kwargs", [one, one, other], 3, "batch_B")
+    assert copies == [one] * 3 and copies[0] is not one
+    assert copies[0] is copies[1] is not copies[2]

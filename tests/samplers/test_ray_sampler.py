@@ -24,6 +24,8 @@ from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.testing import check_sampler
 from rlpyt.utils.logging.context import run_context
+from tests.agents.test_observation_groups import agent_of
+from tests.agents.test_observation_groups import make as make_groups
 from tests.masked_env import MaskedEnv
 from tests.parts import EchoAgent, ShapedCountEnv
 from tests.samplers.test_matrix import assert_same, described, stochastic_agent
@@ -86,6 +88,17 @@ def test_masks_travel_with_observations():
     batches, evaluations = collected(serial(agents[0], **kwargs), evaluate=True)
     torch.manual_seed(5)
     own, own_evaluations = collected(started(agents[1], T, B, **kwargs), evaluate=True)
+    assert_same(batches, own)
+    assert own_evaluations == evaluations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [None, "own"])
+def test_policies_and_critics_read_their_parts(memory):
+    kwargs = dict(EnvCls=make_groups, deterministic_acting=True, **EVALUATION)
+    batches, evaluations = collected(serial(agent_of(memory), **kwargs), evaluate=True)
+    torch.manual_seed(5)
+    own, own_evaluations = collected(started(agent_of(memory), T, B, **kwargs), evaluate=True)
     assert_same(batches, own)
     assert own_evaluations == evaluations
 
