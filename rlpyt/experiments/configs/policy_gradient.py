@@ -14,6 +14,7 @@ _ALGO = {
     "normalize_advantage": True,
 }
 _ENTROPY = {"entropy_loss_coeff": 0.01}
+_ANNEALED = {"linear_lr_schedule": True}
 
 
 def _family(base: Parts, a2c: Parts, ppo: Parts, vtrace: Parts | None = None) -> dict[str, Parts]:
@@ -27,7 +28,7 @@ def _family(base: Parts, a2c: Parts, ppo: Parts, vtrace: Parts | None = None) ->
     """
     base = {**base, "algo": {**_ALGO, **base.get("algo", {})}}
     a2c_preset = with_parts(base, **a2c)
-    annealed = with_parts(a2c_preset, algo={"linear_lr_schedule": True})
+    annealed = with_parts(a2c_preset, algo=_ANNEALED)
     return {
         "a2c": a2c_preset,
         "ppo": with_parts(base, **ppo),
@@ -116,20 +117,21 @@ TUNED: dict[str, dict[str, Parts]] = {
         # with about 3000 for exp(-1).
         "ppo": {"agent": {"model": {"init_log_std": -1.0}}},
     },
-    **{
-        f"toy/{name}": {"ppo": {**_PUZZLE, "steps": steps}}
-        for name, steps in (
-            ("mask", 10_000),
-            ("hybrid", 20_000),
-            ("puzzle", 60_000),
-        )
-    },
-    # With the small encoder and other settings of the puzzle, seed 0 stayed at 2.8 of 5.
+    "toy/mask": {"ppo": {**_PUZZLE, "steps": 10_000}},
+    "toy/hybrid": {"ppo": {**_PUZZLE, "steps": 20_000}},
+    # At a constant rate, one of three seeds confused two of the images with a category to the end.
+    "toy/puzzle": {"ppo": with_parts(_PUZZLE, steps=80_000, algo=_ANNEALED)},
+    # With the small encoder and fewer epochs, as in the puzzle, seed 0 stayed at 2.8 of 5.
     "toy/parts": {
         "ppo": {
-            "steps": 40_000,
-            "sampler": {"batch_T": 20, "batch_B": 16},
-            "algo": {"learning_rate": 3e-3},
+            "steps": 60_000,
+            "sampler": _PUZZLE["sampler"],
+            "algo": {
+                "learning_rate": 3e-3,
+                "discount": 0.0,
+                "entropy_loss_coeff": 0.01,
+                **_ANNEALED,
+            },
         },
     },
     "toy/memory": {

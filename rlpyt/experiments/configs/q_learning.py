@@ -205,8 +205,10 @@ MINATAR: dict[str, Parts] = {
 }
 
 TUNED: dict[str, dict[str, Parts]] = {
-    "toy/mask": {"dqn": {"steps": 20_000}},
-    "toy/parts": {"dqn": {"steps": 30_000}},
+    # No action influences later rewards. With a discount of 0.99, one of three seeds ended at 4.2
+    # of 5 in toy/mask.
+    "toy/mask": {"dqn": {"steps": 20_000, "algo": {"discount": 0.0}}},
+    "toy/parts": {"dqn": {"steps": 30_000, "algo": {"discount": 0.0}}},
     "toy/memory": {
         "catdqn": {"algo": {"V_min": -2.0, "V_max": 2.0, "learning_rate": 1e-3}},
         "rainbow": {"algo": {"V_min": -2.0, "V_max": 2.0}},
