@@ -62,7 +62,11 @@ def test_each_environment_has_its_own_arguments_beside_the_optimizer():
         (dict(eval_n_envs=2), ValueError, "eval_env_kwargs must have one .* eval_n_envs=2, got 3"),
         (dict(env_kwargs="rank"), TypeError, "env_kwargs must be a dictionary, or a list"),
         (
-            dict(EnvCls=make_vec, env_kwargs=[dict(id="CartPole-v1")] * B, eval_n_envs=0),
+            dict(
+                EnvCls=make_vec,
+                env_kwargs=[dict(id="CartPole-v1") for _ in range(B)],
+                eval_n_envs=0,
+            ),
             ValueError,
             "the 4 rows of a vector environment must have the same arguments",
         ),
