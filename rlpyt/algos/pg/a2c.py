@@ -10,6 +10,7 @@ from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
+from rlpyt.utils.tensor import valid_mean
 
 
 @dataclass(eq=False)
@@ -59,8 +60,8 @@ class A2C(PolicyGradientAlgo):
         pi_loss = policy_gradient_loss(log_likelihood, batch.advantage, valid)
         v_loss = value_loss(value, batch.return_, valid)
         self.record(piLoss=pi_loss, vLoss=v_loss)
-        entropy = dist.mean_entropy(dist_info, valid)
+        entropy = dist.entropy(dist_info)
+        perplexity = valid_mean(entropy.detach().exp(), valid)
+        entropy = valid_mean(entropy, valid)
         loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
-        with torch.no_grad():
-            perplexity = dist.mean_perplexity(dist_info, valid)
         return loss, entropy, perplexity

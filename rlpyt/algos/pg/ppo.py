@@ -27,6 +27,7 @@ from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.misc import iterate_mb_idxs
+from rlpyt.utils.tensor import valid_mean
 
 LossInputs = namedarraytuple(
     "LossInputs",
@@ -255,8 +256,8 @@ class PPO(PolicyGradientAlgo):
         else:
             v_loss = clipped_value_loss(value, old_value, return_, self.value_clip, valid)
         self.record(piLoss=pi_loss, vLoss=v_loss, ratio=only_valid(ratio, valid))
-        entropy = dist.mean_entropy(dist_info, valid)
+        entropy = dist.entropy(dist_info)
+        perplexity = valid_mean(entropy.detach().exp(), valid)
+        entropy = valid_mean(entropy, valid)
         loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
-        with torch.no_grad():
-            perplexity = dist.mean_perplexity(dist_info, valid)
         return loss, entropy, perplexity

@@ -116,10 +116,10 @@ class VTrace(PolicyGradientAlgo):
         pg_rho = importance_weight(log_ratio, self.clip_pg_rho_threshold)
         pi_loss = policy_gradient_loss(log_likelihood, advantage, valid, pg_rho)
         v_loss = value_loss(value, return_, valid)
-        entropy = dist.mean_entropy(dist_info, valid)
+        entropy = dist.entropy(dist_info)
+        perplexity = valid_mean(entropy.detach().exp(), valid)
+        entropy = valid_mean(entropy, valid)
         loss = pi_loss + self.value_loss_coeff * v_loss - self.entropy_loss_coeff * entropy
-        with torch.no_grad():
-            perplexity = dist.mean_perplexity(dist_info, valid)
         rho = valid_mean(importance_weight(log_ratio, self.clip_rho_threshold), valid)
         self.record(
             piLoss=pi_loss,
