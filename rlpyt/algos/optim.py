@@ -12,6 +12,7 @@ import torch
 from rlpyt.algos.optim_state import merge_states, state_of
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
+from rlpyt.utils.processes import keep_freed_memory
 
 CLIP_EPS = 1e-6  # as in torch.nn.utils
 # Optimizers that `GradientStep` cannot use, with the reason.
@@ -101,6 +102,8 @@ class GradientStep:
         self.parameters = [p for network in self.networks for p in network.parameters]
         if not self.parameters:
             raise ValueError("there is nothing to train: no parameter requires a gradient.")
+        if self.parameters[0].device.type == "cpu":
+            keep_freed_memory()
         self.clip_grad_norm = clip_grad_norm
         self._base_learning_rate = learning_rate
         self._names = {p: name for network in self.networks for p, name in network.names.items()}

@@ -30,6 +30,7 @@ FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # maximum open files of a parent, per chi
 # Sent by terminals and schedulers to whole process groups; children ignore them.
 GROUP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
 
@@ -307,6 +308,30 @@ def pin(cpus: Sequence[int]) -> bool:
         warnings.warn(f"cannot pin to cpus {list(cpus)} ({error}); this process may use {allowed}.")
         return False
     return True
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep freed memory instead of returning it to the system.
+
+    Each update of a network allocates and frees the same large tensors. With glibc's defaults, how
+    the heap happens to lie decides whether their pages are returned and faulted in again each time:
+    in half of the starts 3,500 page faults per update of DQN on Pong, 14 % of its time.
+
+    Returns:
+        False if the C library is not glibc, or if environment variables (``GLIBC_TUNABLES``,
+        ``MALLOC_..._``) set up its allocator.
+    """
+    set_by_user = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(
+        name.startswith("MALLOC_") for name in os.environ
+    )
+    if set_by_user or not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+    if mallopt is None:
+        return False
+    # In bytes; glibc accepts at most 32 MiB for the first.
+    thresholds = {_M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 1 << 30}
+    return all(mallopt(name, value) for name, value in thresholds.items())
 
 
 def available_cpus() -> list[int]:

@@ -3,6 +3,7 @@
 import errno
 import multiprocessing as mp
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -10,10 +11,19 @@ import time
 from multiprocessing import forkserver
 from pathlib import Path
 
+import psutil
 import pytest
+import torch
 
+from rlpyt.algos.optim import GradientStep
 from rlpyt.processes.call import run_in_child
-from rlpyt.utils.processes import describe_exit, failure_text, start_fork_server, title_of
+from rlpyt.utils.processes import (
+    describe_exit,
+    failure_text,
+    keep_freed_memory,
+    start_fork_server,
+    title_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +91,7 @@ def test_failure_text_contains_place_traceback_and_stacks():
 START_EARLY = """
 import os
 from multiprocessing import forkserver
+from rlpyt.algos.optim import GradientStep
 from rlpyt.processes.call import run_in_child
 from rlpyt.utils.processes import start_fork_server
 
@@ -102,3 +113,33 @@ def test_a_fork_server_that_cannot_start_raises_no_error(monkeypatch):
 
     monkeypatch.setattr(forkserver._forkserver, "ensure_running", refuse)
     assert start_fork_server() is False
+
+
+on_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+
+
+@on_glibc
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_process_that_trains_keeps_freed_memory(keep):
+    kept = run_in_child(_kept_mib, keep)
+    assert (kept > 150) == keep, kept
+
+
+def _kept_mib(keep):
+    if keep:
+        parameters = [torch.nn.Parameter(torch.zeros(1))]
+        GradientStep(parameters, torch.optim.Adam, 1e-3)
+    process = psutil.Process()
+    before = process.memory_info().rss
+    tensors = [torch.ones(15 << 19) for _ in range(7)]  # 30 MiB each
+    del tensors
+    return (process.memory_info().rss - before) / 2**20
+
+
+@on_glibc
+@pytest.mark.parametrize(
+    "setting", [("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=1"), ("MALLOC_ARENA_MAX", "2")]
+)
+def test_settings_of_the_allocator_by_the_user_win(monkeypatch, setting):
+    monkeypatch.setenv(*setting)
+    assert not keep_freed_memory()
