@@ -92,7 +92,6 @@ def test_failure_text_contains_place_traceback_and_stacks():
 START_EARLY = """
 import os
 from multiprocessing import forkserver
-from rlpyt.algos.optim import GradientStep
 from rlpyt.processes.call import run_in_child
 from rlpyt.utils.processes import start_fork_server
 
