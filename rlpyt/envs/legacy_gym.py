@@ -148,8 +148,10 @@ def adapt_wrapped(env: Any) -> None:
         env: an environment; unchanged unless it is a wrapper of Gymnasium.
     """
     layers = [layer for layer in wrappers_of(env) if isinstance(layer, gymnasium.Wrapper)]
-    inner = wrappers_of(env)[-1]
-    if not layers or _takes_seed(inner.reset):
+    if not layers:
+        return
+    inner: Any = layers[-1].env  # what it keeps in an attribute ``env`` itself, it adapts itself
+    if _takes_seed(inner.reset):
         return
     passing = (gymnasium.Wrapper.reset, gymnasium.Wrapper.step)
     methods = [method for layer in layers for method in (type(layer).reset, type(layer).step)]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TransformObservation
 
 from rlpyt.envs.dm_env import DmEnv, space_of
 from rlpyt.envs.gym import GymEnvWrapper
@@ -82,6 +83,14 @@ def test_reset_with_a_seed_repeats_an_episode():
         env.seed(seed)
         episodes.append([env.reset().shown, *(env.step(0).observation.shown for _ in range(8))])
     assert episodes[0] == episodes[1] != episodes[2]
+
+
+def test_wrappers_of_gymnasium_may_lie_around_the_adapter():
+    space = spaces.Discrete(3)
+    env = GymEnvWrapper(TransformObservation(make(), lambda x: x["shown"], space))
+    env.seed(5)
+    plain = make().reset(seed=5)[0]
+    assert env.reset() == plain["shown"]
 
 
 def test_what_has_no_space_is_named():
