@@ -159,7 +159,10 @@ class RlAlgorithm(Recorded):
         This is for statistics that ``loss`` computes but does not return. The means are computed
         and read from the device once per iteration. NaN entries do not count, except in scalars.
         """
-        self.recorded.current.update({name: x.detach() for name, x in statistics.items()})
+        tensors = {name: x.detach() for name, x in statistics.items()}
+        if torch.compiler.is_compiling():  # a copy costs less than a view of another tensor
+            tensors = {name: x.clone() for name, x in tensors.items()}
+        self.recorded.current.update(tensors)
 
     def make_opt_info(self, columns: Iterable[list[float]]) -> Any:
         """Return a named tuple of lists, one for each of ``opt_info_fields``.
@@ -213,7 +216,7 @@ class RlAlgorithm(Recorded):
         if function.__name__ not in compiled:
             # Use eager random numbers: compiled CPU code draws them one by one.
             result = torch.compile(function, options={"fallback_random": True})
-            compiled[function.__name__] = result
+            compiled[function.__name__] = self.recorded.isolated(result)
         return compiled[function.__name__]  # type: ignore[no-any-return]
 
     def update_obs_rms(self, samples: NamedArrayTuple) -> None:

@@ -1,7 +1,10 @@
 """Statistics of updates that stay on the device until the iteration ends."""
 
+import functools
 import math
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +31,21 @@ class UpdateRecord:
         if self.current:
             self._updates.append(self.current)
             self.current = {}
+
+    def isolated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a compiled function that finds ``current`` empty at each call.
+
+        Otherwise it would be compiled again for each number of statistics that it finds there.
+        """
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before, self.current = self.current, {}
+            result = function(*args, **kwargs)
+            self.current = {**before, **self.current}
+            return result
+
+        return call
 
     def take(self) -> Columns:
         """Return all statistics and clear the record."""

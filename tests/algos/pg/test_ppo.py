@@ -107,6 +107,19 @@ def test_statistics_follow_their_definitions(recurrent, waiting):
     assert algo.statistics() == {"LearningRate": 0.02}
 
 
+def test_a_compiled_loss_records_the_same_and_is_compiled_once():
+    found, settings = [], dict(epochs=2, minibatches=2)
+    for compiled in (False, True):
+        algo, samples = ready(PPO(linear_lr_schedule=False, compile_loss=compiled, **settings))
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            found.append([algo.optimize_agent(itr, samples) for itr in range(2)])
+        torch.compiler.reset()
+    for plain, own in zip(*found, strict=True):
+        assert len(plain.piLoss) == 4 and len(plain.explainedVariance) == 1
+        for expected, values in zip(plain, own, strict=True):
+            assert values == pytest.approx(expected, rel=1e-3, abs=1e-5)
+
+
 @pytest.mark.parametrize("Algo", [A2C, VTrace])
 def test_other_policy_gradients_log_their_losses_apart(Algo):
     algo, samples = ready(Algo(learning_rate=0.02))
