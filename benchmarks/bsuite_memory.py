@@ -16,12 +16,13 @@ import json
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.learning import KEPT_COLUMNS
-from benchmarks.tasks import bsuite
+from benchmarks.tasks import ShowQuery, bsuite
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -42,15 +43,19 @@ def success_rate(args: argparse.Namespace, setting: dict[str, int]) -> float:
     sampler = SerialSampler(
         bsuite, env_kwargs, batch_T=batch_T, batch_B=args.batch_B, max_decorrelation_steps=0
     )
-    model_kwargs = dict(memory=args.memory, lstm_size=args.size, hidden_sizes=[args.size])
+    model_kwargs: dict[str, Any] = dict(memory=args.memory, lstm_size=args.size)
+    model_kwargs["hidden_sizes"] = [] if args.show_query else [args.size]
+    if args.show_query:
+        model_kwargs["encoders"] = {"observation": ShowQuery}
     spaces = sampler_spaces(env_kwargs)
     agent = agent_for(spaces, recurrent=args.memory != "none", model_kwargs=model_kwargs)
     sampler.initialize(agent, seed=args.seed, bootstrap_value=True)
     n_itr = -(-args.episodes * steps // (batch_T * args.batch_B))
     algo = PPO(
         learning_rate=args.learning_rate,
+        discount=args.discount,
         gae_lambda=0.95,
-        ratio_clip=0.2,
+        ratio_clip=args.ratio_clip,
         epochs=args.epochs,
         minibatches=args.minibatches,
         entropy_loss_coeff=0.01,
@@ -81,9 +86,16 @@ def main() -> None:
     parser.add_argument("experiment", choices=EPISODE_STEPS)
     parser.add_argument("--memory", default="gru", help="lstm, gru, mingru, ... or none")
     parser.add_argument("--size", type=int, default=64, help="of the memory and the hidden layer")
+    parser.add_argument(
+        "--show-query",
+        action="store_true",
+        help="(memory_size) the encoder ShowQuery in place of the hidden layer",
+    )
     parser.add_argument("--episodes", type=int, default=10_000, help="per setting")
     parser.add_argument("--batch-B", type=int, default=16)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--discount", type=float, default=0.99)
+    parser.add_argument("--ratio-clip", type=float, default=0.2)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--minibatches", type=int, default=4)
     parser.add_argument("--only", type=int, default=None, help="train one setting only")

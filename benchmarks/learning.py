@@ -277,8 +277,11 @@ TABLES: dict[str, list[Experiment]] = {
         ),
         _few("ppo-bsuite-memory_len", "memory_len --memory mingru --episodes 2000", ">= 0.9",
              cheap=False, program="benchmarks.bsuite_memory"),
-        _few("ppo-bsuite-memory_size", "memory_size --memory lstm --size 128", ">= 0.9",
+        _few("ppo-bsuite-memory_size-query", "memory_size --memory lstm --size 128 --show-query "
+             "--discount 0 --ratio-clip 0.5 --epochs 12 --learning-rate 5e-3", ">= 0.9",
              cheap=False, program="benchmarks.bsuite_memory"),
+        _few("ppo-bsuite-memory_size", "memory_size --memory lstm --size 128",
+             "less than with the query", cheap=False, program="benchmarks.bsuite_memory"),
     ],
     "asynchronous": [
         Experiment(f"async-{name}", f"train {command} --sampler.asynchronous", target)

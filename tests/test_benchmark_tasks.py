@@ -1,10 +1,13 @@
 """Environments of the learning experiments; those of further packages only where they exist."""
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from benchmarks import tasks
 from rlpyt.envs.base import build_env
+from rlpyt.testing import check_encoder
 
 
 def test_positions_leave_out_the_velocities():
@@ -28,6 +31,14 @@ def test_memory_len_shows_the_bit_at_the_first_step_only():
         rewards.append(steps[-1].reward)
         bits.append(shown)
     assert rewards == [1.0] * 4 and len(set(bits)) == 2
+
+
+def test_the_query_of_memory_size_is_shown_as_a_one_hot_vector():
+    space = gymnasium.spaces.Box(0, 2, (1, 5), np.float32)  # 0, 1 and 2 are numbers of a query
+    assert check_encoder(tasks.ShowQuery, space).ok
+    encoder = tasks.ShowQuery(space.shape, scale=5.0)
+    features = encoder(torch.tensor([[[0.5, 2, 1, -1, 1]], [[1.0, 0, 0, 0, 0]]]))
+    assert features.tolist() == [[0.5, 0, 0, 5, 1, -1, 1], [1, 5, 0, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("task", ["RepeatPrevious", "CountRecall", "Autoencode"])
