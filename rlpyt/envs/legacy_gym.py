@@ -150,7 +150,7 @@ def adapt_wrapped(env: Any) -> None:
     layers = [layer for layer in wrappers_of(env) if isinstance(layer, gymnasium.Wrapper)]
     if not layers:
         return
-    inner: Any = layers[-1].env  # what it keeps in an attribute ``env`` itself, it adapts itself
+    inner: Any = layers[-1].env  # not further: an adapter's own ``env`` has another interface
     if _takes_seed(inner.reset):
         return
     passing = (gymnasium.Wrapper.reset, gymnasium.Wrapper.step)
