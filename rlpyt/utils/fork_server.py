@@ -91,5 +91,8 @@ def _set_up() -> None:
         warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
 
 
-if any("multiprocessing.forkserver import main" in argument for argument in sys.orig_argv):
+# A server that the script started for itself does not import this module first. It and its children
+# import it here through `processes`, and need no setup.
+in_a_server = any("multiprocessing.forkserver import main" in word for word in sys.orig_argv)
+if in_a_server and "rlpyt.utils.processes" not in sys.modules:
     _set_up()

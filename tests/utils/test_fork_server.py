@@ -1,4 +1,4 @@
-"""The fork server ends with the process that started it."""
+"""The fork server ends with the process that started it; a script may have one of its own."""
 
 import os
 import subprocess
@@ -35,3 +35,26 @@ def test_a_fork_server_that_still_imports_ends_with_its_parent(tmp_path):
         process.kill()
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+
+
+OWN_SERVER = """
+import multiprocessing as mp
+import os
+
+from rlpyt.processes.call import run_in_child
+
+if __name__ == "__main__":
+    process = mp.get_context("forkserver").Process(target=os.getpid)
+    process.start()
+    process.join()
+    print(process.exitcode, run_in_child(len, "abc"))
+"""
+
+
+def test_children_also_start_from_a_fork_server_of_the_script(tmp_path):
+    """It has imported the script, and rlpyt with it, before rlpyt's first child starts."""
+    script = tmp_path / "script.py"
+    script.write_text(OWN_SERVER)
+    command = [sys.executable, str(script)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout.split() == ["0", "3"], found.stderr
