@@ -47,7 +47,7 @@ def test_onehot_refuses_indexes_outside():
 @pytest.mark.parametrize("dim", [None, 0, 1, (0, 1)])
 @pytest.mark.parametrize("kind", [torch.bool, torch.float32])
 def test_valid_mean_equals_its_numpy_twin(dim, kind):
-    x, valid = torch.randn(T, B), torch.rand(T, B) < 0.5
+    x, valid = torch.randn(T, B, dtype=torch.float64), torch.rand(T, B) < 0.5
     mean = P.valid_mean(x, valid.to(kind), dim=dim)
     np.testing.assert_allclose(mean, A.valid_mean(x.numpy(), valid.numpy(), axis=dim), rtol=1e-5)
     np.testing.assert_allclose(P.valid_mean(x, dim=dim), x.numpy().mean(axis=dim), rtol=1e-5)
