@@ -206,9 +206,12 @@ def _without_config(run_dir: Path) -> str:
 
 
 def _updated(options: Any, changes: Any, prefix: str = "") -> Any:
-    if not isinstance(changes, Mapping):
-        raise TypeError(f"{prefix.rstrip('.')}={changes!r:.80} must be a dictionary of settings.")
     kinds = get_type_hints(type(options))
+    if not isinstance(changes, Mapping):
+        raise TypeError(
+            f"{prefix.rstrip('.')}={changes!r:.80} must be a dictionary of settings, with keys among "
+            f"{', '.join(kinds)}."
+        )
     for key in changes:
         if key not in kinds:
             raise UnknownName("option", f"{prefix}{key}", {prefix + name for name in kinds})
