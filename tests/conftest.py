@@ -1,5 +1,7 @@
 import gc
 import os
+import random
+import zlib
 from pathlib import Path
 
 # One thread everywhere: two cores are shared by pytest, workers and BLAS. This comes first, because
@@ -7,7 +9,9 @@ from pathlib import Path
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+import numpy as np
 import pytest
+import torch
 
 from rlpyt.processes.call import run_in_child
 from rlpyt.testing.leaks import left_since, take_stock
@@ -67,6 +71,16 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def seeded(request):
+    """Give each test random numbers of its own, the same in every run with this offset."""
+    offset = int(os.environ.get("RLPYT_TEST_SEED", "0"))
+    seed = (zlib.crc32(request.node.nodeid.encode()) + offset) % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 @pytest.fixture(scope="module")
