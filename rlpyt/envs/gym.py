@@ -32,9 +32,6 @@ from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
-READ_MASKS = (
-    "Wrap it in rlpyt.envs.masks.ActionMaskObservation, or define the method action_masks()."
-)
 _array = np.ndarray
 _new_tuple = tuple.__new__  # twice as fast as calling the named tuple
 
@@ -87,7 +84,7 @@ class GymEnvWrapper(EnvLayer):
             self._read_mask, self._mask_key = self._masks.read, self._masks.key
             self._mask_shape = self._masks.space.shape
         elif not has_mask(space):
-            self._unread_masks = UnreadMasks(env, self._action_space, READ_MASKS)
+            self._unread_masks = UnreadMasks(env, self._action_space)
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None

@@ -1,18 +1,17 @@
 """Masks of valid actions of Gymnasium environments, as the part ``action_mask`` of observations.
 
-Environments give them in ``info["action_mask"]`` of reset and of every step, or by a method
-``action_masks()``. `rlpyt.envs.gym.GymEnvWrapper` and `rlpyt.envs.vector.make_vec` find out by
-themselves; see `rlpyt.spaces.action_mask` for the form of a mask.
+Environments return them in ``info["action_mask"]`` of reset and of every step, or from a method
+``action_masks()``. `rlpyt.envs.gym.GymEnvWrapper` and `rlpyt.envs.vector.base.adapt` detect them;
+see `rlpyt.spaces.action_mask` for the form of a mask.
 """
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
-from gymnasium.vector import VectorWrapper
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from rlpyt.envs.layers import wrappers_of
@@ -21,10 +20,12 @@ from rlpyt.spaces.base import Space
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.collections import namedtuple_class
+from rlpyt.utils.seed import undisturbed
 
 Array = np.ndarray[Any, Any]
 BYTES = tuple(map(np.dtype, (np.int8, np.bool_, np.uint8)))
 INT8 = BYTES[0]
+LIBRARIES = ("gymnasium.", "ale_py.", "rlpyt.")  # whose code mentions the key if it returns masks
 
 
 class MaskReader:
@@ -92,7 +93,7 @@ class MaskReader:
 
 
 def _joined(mask: Any, space: Any) -> Any:
-    """Join masks by component, as Gymnasium's ``sample(mask)`` takes them, in the space's order."""
+    """Join the masks of components, in tuples, lists and dictionaries, in the space's order."""
     if isinstance(mask, Mapping):
         keys = getattr(space, "spaces", mask)
         mask = [_joined(mask.get(key), keys[key]) for key in keys]
@@ -106,18 +107,14 @@ def _joined(mask: Any, space: Any) -> Any:
 def mask_reader(env: Any, observation_space: Space, action_space: Space) -> MaskReader | None:
     """Return a reader of an environment's masks; ``None`` if it has none, or they are observed.
 
-    An environment whose code mentions the key is reset to see whether info has it.
+    To see whether info has masks, the environment is reset once.
     """
     if has_mask(observation_space) or not mask_sizes(action_space):
         return None
     method = _mask_method(env)
-    if method is None:
-        if not _mentioned(env):
-            return None
-        result = env.reset()
-        info = result[1] if isinstance(result, tuple) and len(result) == 2 else None
-        if not isinstance(info, Mapping) or FIELD not in info:
-            return None
+    layer = _layer_to_reset(env)
+    if method is None and (layer is None or FIELD not in _info_of_reset(layer)):
+        return None
     return MaskReader(env, action_space, method)
 
 
@@ -126,20 +123,34 @@ def _mask_method(env: Any) -> Callable[[], Any] | None:
     return next(filter(callable, methods), None)
 
 
-def _mentioned(env: Any) -> bool:
-    """Return True if the code of an environment, or of a layer of it, mentions the key."""
-    singles = getattr(getattr(env, "unwrapped", None), "envs", None) or ()
-    layers = [
-        *wrappers_of(env),
-        *(layer for single in singles[:1] for layer in wrappers_of(single)),
-    ]
-    return any(_mentions_mask(type(layer)) for layer in layers)
+def _layer_to_reset(env: Any) -> Any:
+    """Return the outermost layer whose info may have masks, or ``None``.
+
+    Layers of libraries are left out, so that their wrappers record neither episode nor video of
+    the reset.
+    """
+    return next((layer for layer in wrappers_of(env) if _may_return_masks(type(layer))), None)
 
 
-def _mentions_mask(cls: type) -> bool:
-    """Return True if the code of a class contains the string "action_mask"."""
+def _may_return_masks(cls: type) -> bool:
+    if not cls.__module__.startswith(LIBRARIES):
+        return True
     codes = [getattr(x, "__code__", None) for c in cls.__mro__ for x in vars(c).values()]
     return any(FIELD in repr(code.co_consts) for code in codes if code is not None)
+
+
+def _info_of_reset(env: Any) -> Mapping[Any, Any]:
+    """Reset an environment and return its info, empty if there is none or an error is raised.
+
+    The next reset reports the error.
+    """
+    with undisturbed():
+        try:
+            result = env.reset()
+        except Exception:
+            return {}
+    info = result[1] if isinstance(result, tuple) and len(result) == 2 else None
+    return info if isinstance(info, Mapping) else {}
 
 
 def masked_space(space: Space, mask_space: gym_spaces.MultiBinary) -> tuple[Composite, bool]:
@@ -184,12 +195,13 @@ class ActionMaskObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the environment."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return _with_mask(observation, self._reader.read(info)), info
+        return _with_mask(observation, self._reader.read(info).copy()), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        observation = _with_mask(observation, self._reader.read(info, terminated))
+        # A copy, since Gymnasium keeps final observations while the environment is reset.
+        observation = _with_mask(observation, self._reader.read(info, terminated).copy())
         return observation, reward, terminated, truncated, info
 
 
@@ -215,14 +227,28 @@ def _with_mask(observation: Any, mask: Array) -> dict[str, Any]:
 
 
 class VectorActionMask(VectorWrapper):
-    """Wrapper of vector environments that adds ``info["action_mask"]`` [n, ...] to observations.
+    """Wrapper of vector environments that adds masks of valid actions [n, ...] to observations.
 
-    It works in any autoreset mode; SAME_STEP has the mask of a final observation in
-    ``info["final_info"]``. After the termination of an episode masks are zero.
+    They are in ``info["action_mask"]``, in any autoreset mode; SAME_STEP has the mask of a final
+    observation in ``info["final_info"]``. Or they come from a method ``action_masks()`` of the
+    vector environment, or of the environments of Gymnasium's ``SyncVectorEnv`` and
+    ``AsyncVectorEnv``. After the termination of an episode masks are zero.
+
+    Raises:
+        ValueError: the mode is SAME_STEP, in which a method does not return the mask of a final
+            observation.
     """
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
+        self._method = _vector_method(env)
+        mode = env.metadata.get("autoreset_mode")
+        if self._method is not None and mode is AutoresetMode.SAME_STEP:
+            raise ValueError(
+                f"{env}: action_masks() returns no masks of final observations, which SAME_STEP "
+                "needs. Return masks in info, wrap each environment in "
+                "rlpyt.envs.masks.ActionMaskObservation, or use AutoresetMode.NEXT_STEP."
+            )
         n = sum(mask_sizes(GymSpaceWrapper(env.single_action_space)))
         mask_space = gym_spaces.MultiBinary(n)
         self.single_observation_space = _masked_dict(env.single_observation_space, mask_space)
@@ -266,11 +292,12 @@ class VectorActionMask(VectorWrapper):
         Raises:
             ValueError: a row lacks its mask, or masks do not have the right shape or values.
         """
-        masks = info.get(FIELD)
+        masks = info.get(FIELD) if self._method is None else self._method()
         if masks is None:
             masks, present = np.zeros((self.num_envs, self._size), np.int8), False
         else:
-            masks, present = np.asarray(masks), info.get(f"_{FIELD}", True)
+            present = True if self._method is not None else info.get(f"_{FIELD}", True)
+            masks = _rows_of(masks, self.env.single_action_space, self.num_envs)
         if masks.shape != (self.num_envs, self._size) or masks.dtype.kind not in "biuf":
             raise ValueError(
                 f"{self.env}: info[{FIELD!r}] must have shape {(self.num_envs, self._size)} and "
@@ -294,21 +321,56 @@ class VectorActionMask(VectorWrapper):
         return whole
 
 
+def _rows_of(masks: Any, space: Any, n: int) -> Array:
+    """Join the masks of components [n, ...] to [n, size], in the order of a single action space.
+
+    Masks that cannot be joined are returned as an array of another shape or dtype.
+    """
+    if isinstance(masks, Mapping):
+        keys = getattr(space, "spaces", masks)
+        return np.concatenate([_rows_of(masks[k], keys[k], n) for k in keys if k in masks], -1)
+    array = np.asarray(masks)
+    if array.dtype == object and len(array) == n:  # one object per row, None if it has no mask
+        array = _stacked([None if row is None else _joined(row, space) for row in array])
+    return array.reshape(n, -1) if array.ndim > 2 and len(array) == n else array
+
+
+def _stacked(rows: list[Any]) -> Array:
+    """Return flattened rows as one array, zero where they are None; objects if sizes differ."""
+    flat = [None if row is None else np.ravel(row) for row in rows]
+    first = next((row for row in flat if row is not None), np.zeros(0, np.int8))
+    if any(row is not None and row.shape != first.shape for row in flat):
+        return np.empty(len(rows), object)
+    return np.stack([np.zeros_like(first) if row is None else row for row in flat])
+
+
+def _vector_method(envs: Any) -> Callable[[], Any] | None:
+    """Return ``action_masks`` of vector environments, or a call of that of each environment."""
+    method, inner = _mask_method(envs), getattr(envs, "unwrapped", None)
+    if method is not None or not isinstance(inner, SyncVectorEnv | AsyncVectorEnv):
+        return method
+    if not all(inner.call("has_wrapper_attr", "action_masks")):
+        return None
+    space = envs.single_action_space
+    return lambda: _stacked([_joined(row, space) for row in inner.call("action_masks")])
+
+
 def add_vector_masks(envs: Any) -> Any:
-    """Return vector environments in `VectorActionMask` if their info has masks, else unchanged.
+    """Return vector environments in `VectorActionMask` if they have masks, else unchanged.
 
     Raises:
         ValueError: info has masks, but actions have no discrete component.
     """
     space, action_space = envs.single_observation_space, envs.single_action_space
     observed = isinstance(space, gym_spaces.Dict) and FIELD in space.spaces
-    if observed or not _mentioned(envs):
+    if observed:
         return envs
     try:
         sizes = mask_sizes(GymSpaceWrapper(action_space))
     except ValueError:  # an unsupported space, reported later
         return envs
-    if FIELD not in envs.reset()[1]:
+    method = _vector_method(envs) if sizes else None
+    if method is None and not (_resets_with_masks(envs) and FIELD in _info_of_reset(envs)):
         return envs
     if not sizes:
         raise ValueError(no_choices(envs, action_space))
@@ -323,37 +385,36 @@ def no_choices(env: Any, action_space: Any) -> str:
     )
 
 
+def _resets_with_masks(envs: Any) -> bool:
+    """Return True if info of vector environments may have masks."""
+    inner = getattr(envs, "unwrapped", None)
+    singles = getattr(inner, "envs", None) or ()
+    layers = [_layer_to_reset(env) for env in (envs, *singles[:1])]
+    return isinstance(inner, AsyncVectorEnv) or layers.count(None) < len(layers)
+
+
 class UnreadMasks:
-    """Check of an environment whose masks are not read: it must not return one later.
+    """Check of an environment without masks: it must not return one later.
 
     Args:
         env: the environment, or vector environment, in whose first info no mask was found.
         action_space: its action space, in rlpyt's form.
-        remedy: what to do so that masks are read.
     """
 
-    def __init__(self, env: Any, action_space: Space, remedy: str) -> None:
-        self._env, self._action_space, self._remedy = env, action_space, remedy
-        self._was_reset = self._warned = False
+    def __init__(self, env: Any, action_space: Space) -> None:
+        self._env, self._action_space = env, action_space
 
     def check_reset(self, info: Mapping[Any, Any]) -> None:
-        """Warn if info of the first reset has a mask.
+        """Check that info of a reset has no mask.
 
         Raises:
-            ValueError: the first reset had none, or actions have no discrete component.
+            ValueError: it has one, but the first reset had none, or actions have no discrete
+                component.
         """
-        if FIELD in info and not self._warned:
+        if FIELD in info:
             if not mask_sizes(self._action_space):
                 raise ValueError(no_choices(self._env, unwrapped(self._action_space)))
-            if self._was_reset or _mentioned(self._env):
-                raise ValueError(self._late("reset", "the first reset"))
-            self._warned = True
-            warnings.warn(
-                f"{self._env} returns info['action_mask'], which is not used, since the code of "
-                f"its class does not mention it. {self._remedy}",
-                stacklevel=4,
-            )
-        self._was_reset = True
+            raise ValueError(self._late("reset", "the first reset"))
 
     def check_step(self, info: Mapping[Any, Any]) -> None:
         """Check that info of a step has no mask.
@@ -361,7 +422,7 @@ class UnreadMasks:
         Raises:
             ValueError: it has one, but that of reset had none.
         """
-        if FIELD in info and not self._warned and mask_sizes(self._action_space):
+        if FIELD in info and mask_sizes(self._action_space):
             raise ValueError(self._late("step", "reset"))
 
     def _late(self, now: str, before: str) -> str:

@@ -209,7 +209,7 @@ def _updated(options: Any, changes: Any, prefix: str = "") -> Any:
     kinds = get_type_hints(type(options))
     if not isinstance(changes, Mapping):
         raise TypeError(
-            f"{prefix.rstrip('.')}={changes!r:.80} must be a dictionary of settings, with keys among "
+            f"{prefix.rstrip('.')}={changes!r:.80} must be a dictionary of settings, with keys "
             f"{', '.join(kinds)}."
         )
     for key in changes:

@@ -7,6 +7,7 @@ a worker, so that the same seed gives the same data for any number of workers.
 import contextlib
 import random
 import secrets
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -54,15 +55,16 @@ def set_seed(seed: int) -> None:
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Restore the state of the global generators at the end of a block."""
-    import torch
-
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    torch = sys.modules.get("torch")  # if it is not imported, its generator is not in use
+    states = random.getstate(), np.random.get_state()
+    torch_state = None if torch is None else torch.get_rng_state()
     try:
         yield
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
+        if torch is not None:
+            torch.set_rng_state(torch_state)
 
 
 def get_seed() -> int | None:

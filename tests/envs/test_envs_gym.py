@@ -136,6 +136,7 @@ def test_discrete_actions_count_from_zero(start):
 def test_seed_counts_for_the_next_reset_only_and_for_the_spaces():
     inner = Scripted()
     env = GymEnvWrapper(inner)
+    inner.seeds.clear()  # it was reset to see whether it has masks
     env.reset()
     env.seed(11)
     samples = [env.action_space.sample() for _ in range(8)]

@@ -6,7 +6,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics
 
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym import GymEnvWrapper, make
@@ -104,7 +105,7 @@ def test_taxi_has_masks():
 
 
 class Hidden(gymnasium.Env):
-    """Its class does not mention the key, so that it is not looked for."""
+    """Its code does not contain the key."""
 
     observation_space, action_space = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
     key = "_".join(["action", "mask"])
@@ -117,11 +118,39 @@ class Hidden(gymnasium.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {self.key: np.ones(2, np.int8)}
 
 
-def test_a_mask_that_is_not_read_is_reported_with_the_way_out():
-    env = GymEnvWrapper(Hidden())
-    with pytest.warns(UserWarning, match=r"not used.*ActionMaskObservation"):
-        env.reset()
-    assert GymEnvWrapper(ActionMaskObservation(Hidden())).reset().action_mask.tolist() == [1, 1]
+gymnasium.register("Hidden-v0", entry_point=Hidden)
+
+
+@pytest.mark.parametrize("kind", ["bare", "made", "wrapped", "sync", "async"])
+def test_masks_are_found_wherever_the_code_makes_them(kind):
+    if kind in ("sync", "async"):
+        envs = adapt(dict(sync=SyncVectorEnv, **{"async": AsyncVectorEnv})[kind]([Hidden, Hidden]))
+        try:
+            assert envs.reset().action_mask.tolist() == [[1, 1], [1, 1]]
+        finally:
+            envs.close()
+        return
+    env = {"bare": Hidden, "made": lambda: gymnasium.make("Hidden-v0")}.get(kind)
+    env = ActionMaskObservation(Hidden()) if env is None else env()
+    assert GymEnvWrapper(env).reset().action_mask.tolist() == [1, 1]
+
+
+def test_looking_for_masks_disturbs_neither_recorders_nor_random_numbers():
+    class Draws(Hidden):
+        def reset(self, **kwargs):
+            np.random.rand()
+            return super().reset(**kwargs)
+
+    before = np.random.get_state()[1].copy()
+    recorder = RecordEpisodeStatistics(Draws())
+    resets, reset = [], recorder.reset
+    recorder.reset = lambda **kwargs: (resets.append(kwargs), reset(**kwargs))[1]
+    env = GymEnvWrapper(recorder)
+    assert has_mask(env.observation_space) and not resets
+    assert np.array_equal(np.random.get_state()[1], before)
+
+
+def test_masks_are_added_once():
     with pytest.raises(ValueError, match="without 'action_mask'"):
         ActionMaskObservation(ActionMaskObservation(Hidden()))
 
@@ -223,13 +252,6 @@ def test_a_mask_of_a_vector_environment_that_appears_later_is_refused(masked, mo
         play(envs, 12)
 
 
-def test_a_mask_that_a_vector_environment_hides_is_reported():
-    envs = adapt(SyncVectorEnv([Hidden, Hidden]))
-    with pytest.warns(UserWarning, match=r"not used.*VectorActionMask"):
-        envs.reset()
-    play(envs, 3)
-
-
 @pytest.mark.parametrize("fault", ["floats", "ints"])
 def test_zeros_and_ones_of_any_type_are_masks(fault):
     env = GymEnvWrapper(MaskedEnv(fault=fault))
@@ -254,11 +276,28 @@ def vector_of(kind):
         return make_vec("Masked-v0", 3, vectorization_mode=kind)
     if kind == "method":
         return make_vec("Masked-v0", 3, vectorization_mode="sync", source="method")
-    mode = AutoresetMode[kind.removeprefix("own ")]
-    return adapt(SyncVectorEnv([env_of("info")] * 3, autoreset_mode=mode))
+    if kind == "own call async":
+        return adapt(AsyncVectorEnv([env_of("method")] * 3))
+    _, *source, mode = kind.split()
+    source = {"method": "method", "call": "method", "components": "components"}.get(
+        "".join(source), "info"
+    )
+    VectorCls = WithMethod if "method" in kind else SyncVectorEnv
+    return adapt(VectorCls([env_of(source)] * 3, autoreset_mode=AutoresetMode[mode]))
 
 
-VECTORS = ["serial", "sync", "async", "method", "own SAME_STEP", "own NEXT_STEP", "own DISABLED"]
+class WithMethod(SyncVectorEnv):
+    """Vector environments with a method of their own."""
+
+    def action_masks(self):
+        return np.stack([env.given() for env in self.envs])
+
+
+VECTORS = [
+    *("serial", "sync", "async", "method", "own SAME_STEP", "own NEXT_STEP", "own DISABLED"),
+    *("own method NEXT_STEP", "own method DISABLED", "own call NEXT_STEP", "own call DISABLED"),
+    *("own call async", "own components SAME_STEP", "own components NEXT_STEP"),
+]
 
 
 @pytest.mark.parametrize("kind", VECTORS)
@@ -294,6 +333,69 @@ def test_rows_of_vector_environments_equal_single_ones(kind):
                     getattr(observation, name)[b] = getattr(first, name)[0]
     finally:
         envs.close()
+
+
+@pytest.mark.parametrize("action", ["several", "bits"])
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_masks_of_components_are_joined_in_vector_environments(mode, action):
+    make = lambda: MaskedEnv("components", action)
+    envs = adapt(SyncVectorEnv([make, make], autoreset_mode=mode))
+    observation = envs.reset()
+    for _ in range(8):
+        parts = [np.concatenate(env.parts) for env in envs.source.unwrapped.envs]
+        assert np.array_equal(observation.action_mask, parts)
+        actions = [sample_valid(envs.action_space, mask) for mask in observation.action_mask]
+        observation, _, done, _ = envs.step(np.stack(actions))
+        if done.any():
+            break
+    assert done.any()
+
+
+class OneArray(gymnasium.Env):
+    """Writes all masks into one array; after the reset action 0 is valid, then action 2."""
+
+    observation_space, action_space = spaces.Box(-1, 9, (1,), np.float32), spaces.Discrete(3)
+
+    def __init__(self):
+        self.mask = np.ones(3, np.int8)
+
+    def observe(self):
+        self.mask[:] = [1, 0, 0] if self.t == 0 else [0, 0, 1]
+        return np.full(1, self.t, np.float32), {"action_mask": self.mask}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.observe()
+
+    def step(self, action):
+        self.t += 1
+        observation, info = self.observe()
+        return observation, 0.0, False, self.t == 2, info
+
+
+gymnasium.register("OneArray-v0", entry_point=OneArray)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_a_final_observation_keeps_its_mask(mode, adapted):
+    if adapted:
+        envs = adapt(SyncVectorEnv([OneArray, OneArray], autoreset_mode=mode))
+    else:
+        settings = dict(autoreset_mode=mode)
+        envs = make_vec("OneArray-v0", 2, vectorization_mode="sync", vector_kwargs=settings)
+    envs.reset()
+    envs.step(np.zeros(2, np.int64))
+    observation, _, _, info = envs.step(np.full(2, 2))
+    assert info.timeout.all() and observation.observation.tolist() == [[2], [2]]
+    assert observation.action_mask.tolist() == [[0, 0, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("cls", [SyncVectorEnv, WithMethod])
+def test_a_method_without_masks_of_final_observations_is_refused(cls):
+    with pytest.raises(ValueError, match="no masks of final observations, which SAME_STEP needs"):
+        adapt(cls([env_of("method")] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
 
 
 def test_vector_environments_that_lack_a_mask_are_refused():

@@ -39,7 +39,6 @@ NEXT_STEP, SAME_STEP, DISABLED = (
     AutoresetMode.DISABLED,
 )
 _OURS = "rlpyt.envs.vector.wrappers"
-READ_MASKS = "Wrap it in rlpyt.envs.masks.VectorActionMask."
 REPLACEMENTS = {  # these fail when single rows are reset
     "NormalizeObservation": f"{_OURS}.StandardizeObservation",
     "NormalizeReward": f"{_OURS}.StandardizeReward",
@@ -84,7 +83,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
         self._unread_masks: UnreadMasks | None = None
         if not self._masked:
-            self._unread_masks = UnreadMasks(envs, self.action_space, READ_MASKS)
+            self._unread_masks = UnreadMasks(envs, self.action_space)
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
