@@ -324,11 +324,11 @@ class BaseAgent(Recorded):
             if not isinstance(outputs, tuple | list):
                 outputs = (outputs,)
         if self.mask_sizes is not None:
-            outputs = self._mask_outputs(model, outputs, inputs[0])
+            outputs = self._mask_outputs(model, outputs, action_mask_of(inputs[0]))
         return tuple(outputs), rnn_state
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
-        """Hook: called with the outputs of a model if observations have a mask of actions."""
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: Tensor) -> Any:
+        """Hook: apply a mask [.., n] of actions to the outputs of a model that does not."""
         return outputs
 
     # Acting.

@@ -4,11 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.spaces.action_mask import valid_or_all
 
 SMALL = 1e-30  # probability below which valid actions of an unmasked model are equally likely
+
+
+def masks_actions(model: nn.Module) -> bool:
+    """Return True if a model gives invalid actions the probability zero."""
+    return getattr(unwrap_ddp(model), "masks_actions", False)
 
 
 def mask_logits(logits: Tensor, mask: Tensor | None) -> Tensor:

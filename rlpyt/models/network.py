@@ -89,11 +89,10 @@ class Network(nn.Module):
         return self._takes_mask
 
     def _heads_of(self, features: Tensor, observation: Tensors) -> Any:
-        mask = action_mask_of(observation) if self._takes_mask else None
-        return self._masked_heads(features, mask)
+        return self._masked_heads(features, action_mask_of(observation))
 
     def _masked_heads(self, features: Tensor, mask: Tensor | None) -> Any:
-        if mask is None:
+        if mask is None or not self._takes_mask:
             return self.heads(features)
         mask = mask.reshape(*features.shape[:-1], mask.shape[-1])
         return self.heads(features, mask)  # type: ignore[call-arg]
@@ -156,8 +155,8 @@ class Network(nn.Module):
         features, rnn_state = self.remember(
             features, lead, prev_action, prev_reward, init_rnn_state
         )
-        mask = action_mask_of(observation) if self._takes_mask else None
-        return HeadInputs(restore_leading_dims(features, *lead), mask), rnn_state
+        features = restore_leading_dims(features, *lead)
+        return HeadInputs(features, action_mask_of(observation)), rnn_state
 
     def remember(
         self,

@@ -24,7 +24,7 @@ RnnState = namedarraytuple("RnnState", ["h", "c"])  # state of an LSTM, each [N,
 # layers with ``takes_starts``.
 StateAndStarts = namedarraytuple("StateAndStarts", ["state", "starts"])
 # Inputs of a recurrent model's heads: features [*lead, F] from encoder and memory, and the mask of
-# actions or None. In place of an observation they make a model evaluate its heads only.
+# actions or None. If passed instead of an observation, the model evaluates only its heads.
 HeadInputs = namedarraytuple("HeadInputs", ["features", "mask"])
 MEMORIES: dict[str, Callable[..., nn.Module]] = {
     "lstm": nn.LSTM,

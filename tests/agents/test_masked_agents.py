@@ -9,12 +9,15 @@ import torch
 
 from rlpyt.agents.dqn.vector import dqn_agent_for
 from rlpyt.agents.pg.vector import CategoricalMlpAgent, agent_for
+from rlpyt.agents.qpg.base import NetworkInputs
+from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.agents.random import RandomAgent
 from rlpyt.distributions.epsilon_greedy import CategoricalEpsilonGreedy, EpsilonGreedy
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.es.agent import EsAgent
 from rlpyt.models.pg.joint import output_sizes
 from rlpyt.models.pg.vector import CategoricalMlpModel
+from rlpyt.models.qpg.mlp import JointPiMlpModel
 from rlpyt.testing import check_agent
 from rlpyt.utils.buffer import (
     _named_leaves,
@@ -195,6 +198,33 @@ def test_the_agent_masks_the_probabilities_of_a_model_that_does_not():
     prob.max().backward()
     agent.sample_mode(0)
     assert_valid(agent.step(*inputs).action, mask, agent.mask_sizes)
+
+
+class UnmaskedJoint(JointPiMlpModel):
+    """The same for soft actor-critic."""
+
+    def heads(self, features):
+        return super().heads(features)
+
+
+@pytest.mark.parametrize("memory", [None, "gru"])
+@pytest.mark.parametrize("action", SIZES)
+def test_sac_masks_such_a_policy_in_training_too(action, memory):
+    kwargs = dict(hidden_sizes=[8], **(dict(memory=memory, lstm_size=4) if memory else {}))
+    masked = initialized(SacAgent(model_kwargs=kwargs), action)
+    agent = initialized(SacAgent(ModelCls=UnmaskedJoint, model_kwargs=kwargs), action)
+    agent.load_state_dict(masked.state_dict())
+    inputs, mask = inputs_of(agent)
+    sequence = inputs = tuple(buffer_func(inputs, lambda x: x[None]))  # [1, B, ...]
+    probs = []
+    for each in (agent, masked):
+        if memory:
+            heads = each.sequence_inputs("model", inputs, lambda run: run(*inputs, None)[0])
+            sequence = (NetworkInputs(model=heads), None, None)
+        _, _, dist_info = each.pi(*sequence)
+        probs.append(dist_info.prob[0])
+        assert torch.equal(each.mask_of(sequence[0]) != 0, mask[None])
+    assert (probs[0][~mask] == 0).all() and torch.allclose(*probs, atol=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0])

@@ -13,12 +13,11 @@ from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
 from rlpyt.agents.spaces import action_parts
 from rlpyt.distributions.categorical import Categorical
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.models.masking import mask_probabilities
+from rlpyt.models.masking import mask_probabilities, masks_actions
 from rlpyt.models.observation import seen_parts
 from rlpyt.models.pg.actor_critic import ActorCritic, ValueLstmModel, ValueMlpModel
 from rlpyt.models.pg.joint import output_sizes
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.names import UnknownName
@@ -200,17 +199,12 @@ class PgAgent(BaseAgent):
             return None
         return super().fast_policy()
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: torch.Tensor) -> Any:
         if masks_actions(model) or not isinstance(self.distribution, Categorical):
             return outputs
         pi, *others = outputs
         assert self.mask_sizes is not None
-        return mask_probabilities(pi, action_mask_of(observation), self.mask_sizes), *others
-
-
-def masks_actions(model: torch.nn.Module) -> bool:
-    """Return True if a model gives invalid actions the probability zero."""
-    return getattr(unwrap_ddp(model), "masks_actions", False)
+        return mask_probabilities(pi, mask, self.mask_sizes), *others
 
 
 class RecurrentPgAgent(PgAgent):

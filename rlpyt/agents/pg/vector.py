@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.agents.pg.agent import PgAgent, masks_actions
+from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
 from rlpyt.agents.spaces import (
@@ -18,7 +18,7 @@ from rlpyt.agents.spaces import (
 from rlpyt.distributions.joint import Joint
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.models.masking import mask_parts
+from rlpyt.models.masking import mask_parts, masks_actions
 from rlpyt.models.observation import is_composite
 from rlpyt.models.pg.joint import JointLstmModel, JointMlpModel
 from rlpyt.models.pg.vector import (
@@ -29,7 +29,7 @@ from rlpyt.models.pg.vector import (
     MultiCategoricalLstmModel,
     MultiCategoricalMlpModel,
 )
-from rlpyt.spaces.action_mask import action_mask_of, choices_of
+from rlpyt.spaces.action_mask import choices_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Tensors, leaves_of
 
@@ -116,11 +116,10 @@ class JointMlpAgent(PgAgent):
 
     make_dist_info.takes_numpy = True  # type: ignore[attr-defined]
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: torch.Tensor) -> Any:
         if masks_actions(model):
             return outputs
-        parts = action_parts(self.env_spaces.action)
-        return mask_parts(outputs, action_mask_of(observation), parts)
+        return mask_parts(outputs, mask, action_parts(self.env_spaces.action))
 
 
 class JointLstmAgent(JointMlpAgent):

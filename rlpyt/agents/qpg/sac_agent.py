@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rlpyt.agents.base import FastPolicy, ModelFactory, Sample
 from rlpyt.agents.building import as_arguments
-from rlpyt.agents.pg.agent import masks_actions
 from rlpyt.agents.qpg.base import QpgAgent, wide_std
 from rlpyt.agents.qpg.parts import Draw, PolicyParts
 from rlpyt.distributions.base import namespace
@@ -18,11 +17,11 @@ from rlpyt.distributions.categorical import DistInfo
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble
-from rlpyt.models.masking import mask_parts
+from rlpyt.models.masking import mask_parts, masks_actions
 from rlpyt.models.observation import is_composite, marked_shape
 from rlpyt.models.qpg.mlp import JointPiMlpModel, PiMlpModel, QofMuMlpModel
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.spaces.action_mask import action_mask_of, choices_of
+from rlpyt.spaces.action_mask import choices_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
@@ -144,10 +143,10 @@ class SacAgent(QpgAgent):
         ModelCls = JointPiMlpModel if default else self.ModelCls
         return self._build(ModelCls, self.model_kwargs, "model_kwargs")
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, observation: Tensors) -> Any:
+    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: Tensor) -> Any:
         if self.parts is None or masks_actions(model):
             return outputs
-        return mask_parts(outputs, action_mask_of(observation), self.parts.sizes)
+        return mask_parts(outputs, mask, self.parts.sizes)
 
     def _set_std(self, std: Any) -> None:
         if self.parts is None:
@@ -214,8 +213,12 @@ class SacAgent(QpgAgent):
         """
         (inputs,) = self._inputs_of(("model",), observation, prev_action, prev_reward)
         if self.parts is not None:
-            # Models with a memory apply masks themselves.
-            outputs = self.model(*inputs) if self.recurrent else self._run(self.model, inputs)[0]
+            if self.recurrent:  # the memory has run; these are ``HeadInputs``
+                outputs, mask = self.model(*inputs), inputs[0].mask
+                if mask is not None:
+                    outputs = self._mask_outputs(self.model, outputs, mask)
+            else:
+                outputs, _ = self._run(self.model, inputs)
             dist_info = self.make_dist_info(*outputs)
             return (*self.parts.draw(dist_info, reparameterize), dist_info)
         dist_info = self.make_dist_info(*self.model(*inputs))
