@@ -110,6 +110,7 @@ class MaskedEnv(gymnasium.Env):
         return {
             "missing": lambda: None,
             "empty": lambda: np.zeros_like(mask),
+            "final": lambda: mask & (self.t < self.last),
             "short": lambda: mask[:-1],
             "object": lambda: mask.astype(object),
             "values": lambda: mask * 2,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlpyt.distributions.base import NoiseSpec, as_int, namespace
 from rlpyt.distributions.discrete import DiscreteMixin
-from rlpyt.spaces.action_mask import valid_or_all
+from rlpyt.spaces.action_mask import valid_at, valid_or_all
 
 
 class EpsilonGreedy(DiscreteMixin):
@@ -85,9 +85,8 @@ class EpsilonGreedy(DiscreteMixin):
         if mask is None:
             return xp.where(explore, as_int(noise[..., 1] * self._dim), q.argmax(-1))
         valid = valid_or_all(mask)
-        number = as_int(noise[..., 1] * valid.sum(-1, dtype=xp.float32))  # among valid actions
-        random = (valid.cumsum(-1) <= number[..., None]).sum(-1)
-        return xp.where(explore, random, xp.where(valid, q, -np.inf).argmax(-1))
+        greedy = xp.where(valid, q, -np.inf).argmax(-1)
+        return xp.where(explore, valid_at(mask, noise[..., 1]), greedy)
 
     def mode(self, q: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the valid actions of highest value, for arguments as in ``sample``."""

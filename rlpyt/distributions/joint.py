@@ -84,15 +84,6 @@ class Joint(Distribution):
         rows = zip(self.parts, leaves_of(x), tuple(dist_info), strict=True)
         return _sum(part.log_likelihood(leaf, info) for part, leaf, info in rows)
 
-    def likelihood_ratio(
-        self, x: Any, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple
-    ) -> Tensor:
-        """Return the product of the parts' likelihood ratios, new over old, [*lead]."""
-        infos = zip(tuple(old_dist_info), tuple(new_dist_info), strict=True)
-        rows = zip(self.parts, leaves_of(x), infos, strict=True)
-        ratios = [part.likelihood_ratio(leaf, old, new) for part, leaf, (old, new) in rows]
-        return torch.stack(ratios).prod(0)
-
     def entropy(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the sum of the parts' entropies in nats, [*lead]."""
         rows = zip(self.parts, tuple(dist_info), strict=True)

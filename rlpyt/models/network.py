@@ -428,10 +428,7 @@ def _too_small(image_shape: Sequence[int], convolutions: Mapping[str, Sequence[i
 
 
 def to_unit_floats(image: Tensor, scale: float = 1.0 / 255) -> Tensor:
-    """Convert images of integers in [0, 255], or booleans, to a new float32 tensor in [0, 1].
-
-    Images of floats are multiplied by ``scale``.
-    """
+    """Multiply images by ``scale``, in a new float32 tensor; booleans become 0 and 1."""
     if image.dtype == torch.bool:
         return image.float()
-    return image.float().mul_(1.0 / 255) if not image.is_floating_point() else image * scale
+    return image * scale if image.is_floating_point() else image.float().mul_(scale)

@@ -34,6 +34,7 @@ from rlpyt.samplers.policy_source import (
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.traj_stats import BatchTrajStats
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import stream
@@ -304,7 +305,9 @@ class Collector(DecorrelatingStartCollector):
                 self._check_final_observations(step.observation[timed_out], timed_out)
             self.policy.record_timeout_values(t, timed_out, step.observation)
             if self._final_observation is not None and timed_out:
-                self._final_observation[t, timed_out] = step.observation[timed_out]
+                observation = step.observation[timed_out]
+                self._check_final_masks(action_mask_of(observation), timed_out)
+                self._final_observation[t, timed_out] = observation
         self._ended[t, to_reset] = True
         if self._stats is None:
             for b in to_reset:
@@ -346,6 +349,20 @@ class Collector(DecorrelatingStartCollector):
                     "the final observation of a truncated episode must be finite, got "
                     f"{observation[i]}. {FINITE_REMEDY}"
                 )
+
+    def _check_final_masks(self, masks: Array | None, rows: list[int]) -> None:
+        """Check the masks [len(rows), n] of final observations of truncated episodes.
+
+        Raises:
+            ValueError: a mask is invalid.
+        """
+        if masks is None:
+            return
+        found = mask_error(masks, mask_sizes(self.env_batch.spaces.action))
+        if found is not None:
+            (i,), message = found
+            self.context.progress[ROW] = rows[i]
+            raise ValueError(f"in the final observation of a truncated episode, {message}")
 
     def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
         """Reset the environments that waited for the end of the batch."""

@@ -3,7 +3,7 @@
 The mask of an observation is its part ``action_mask``. It has one entry, 0 or 1 of any number type,
 for each choice of each discrete component of the action, in order: n entries for Discrete(n),
 sum(nvec) for MultiDiscrete, two for each bit (0, then 1) of MultiBinary. For Dict and Tuple action
-spaces these of all discrete parts follow each other.
+spaces, the entries of all discrete parts are concatenated in order.
 """
 
 from collections.abc import Callable
@@ -80,6 +80,17 @@ def valid_or_all(mask: Any) -> Any:
     """
     valid = mask != 0
     return valid | ~valid.any(-1)[..., None]
+
+
+def valid_at(mask: Any, u: Any) -> Any:
+    """Return the valid choice [*lead] at the share ``u`` of all valid ones; arrays or tensors.
+
+    Args:
+        mask: [*lead, n], see `valid_or_all`.
+        u: [*lead] float32 in [0, 1); uniform numbers give each valid choice the same probability.
+    """
+    valid = valid_or_all(mask)
+    return (valid.cumsum(-1) <= (u * valid.sum(-1, dtype=u.dtype))[..., None]).sum(-1)
 
 
 def sample_valid(action_space: Space, mask: Any) -> Any:

@@ -78,7 +78,8 @@ class ValueInspector:
         else:
             self._check_reward(reward)
             self._check_done(done)
-        self._check_mask(observation, np.asarray(done, np.bool_))
+        timeout = np.asarray(getattr(info, "timeout", False), np.bool_)
+        self._check_mask(observation, np.asarray(done, np.bool_) & ~timeout)
         if not np.isfinite(reward).all():
             self._error("reward", f"reward is {reward}", "find where it stops being finite.")
         self._check_info(info)
@@ -128,12 +129,12 @@ class ValueInspector:
             self.reused |= shares_memory(self._last, observation)
         self._last, self._copy = observation, copied(observation)
 
-    def _check_mask(self, observation: Any, done: Any) -> None:
-        """Check that the mask of actions, if there is one, allows an action where not done."""
+    def _check_mask(self, observation: Any, terminated: Any) -> None:
+        """Check that the mask of actions, if there is one, allows one where not terminated."""
         mask = action_mask_of(observation)
         if mask is None:
             return
-        found = mask_error(np.asarray(mask), mask_sizes(self.case.action_space), ~done)
+        found = mask_error(np.asarray(mask), mask_sizes(self.case.action_space), ~terminated)
         if found is not None:
             self._error("action-mask", found[1], "correct the mask of this observation.")
 

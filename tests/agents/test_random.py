@@ -11,8 +11,10 @@ from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv, ReachEnv
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.action_mask import mask_sizes
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.testing import check_agent
+from rlpyt.utils.buffer import buffer_func
 
 SPACES = {
     "discrete": gymnasium.spaces.Discrete(3, start=5),
@@ -40,6 +42,26 @@ def test_actions_are_uniform_in_their_space(kind):
     n = {"discrete": [3], "several": [2, 3], "binary": [2, 2]}[kind]
     for column, count in zip(actions.reshape(3000, -1).T, n):
         np.testing.assert_allclose(np.bincount(column) / 3000, 1 / count, atol=0.04)
+
+
+def test_actions_of_several_parts_are_uniform_and_valid():
+    pair = gymnasium.spaces.Tuple([SPACES["several"], SPACES["box"]])
+    space = wrapped(gymnasium.spaces.Dict(SPACES, pair=pair))
+    uniform = UniformActions(space)
+    mask = torch.ones(5000, sum(mask_sizes(space)), dtype=torch.int8)
+    assert uniform.n_choices == mask.shape[1] == 17
+    names = space.null_value()._fields
+    first = sum(sum(mask_sizes(wrapped(SPACES[x]))) for x in names[: names.index("discrete")])
+    mask[:, first + 1] = 0  # the second of three choices
+    for given, expected in ((None, [1 / 3, 1 / 3, 1 / 3]), (mask, [1 / 2, 0, 1 / 2])):
+        actions = uniform.sample_rows((5000,), given)
+        for row in range(50):
+            assert space.contains(buffer_func(actions, lambda leaf, row=row: leaf[row].numpy()))
+        shares = torch.bincount(actions.discrete, minlength=3) / 5000
+        np.testing.assert_allclose(shares, expected, atol=0.04)
+        np.testing.assert_allclose(actions.pair.field_1.mean(0), [0, 4], atol=0.1)
+        together = actions.several[:, 1] * 3 + actions.pair.field_0[:, 1]  # independent
+        np.testing.assert_allclose(torch.bincount(together) / 5000, 1 / 9, atol=0.03)
 
 
 def test_a_space_without_bounds_is_refused():

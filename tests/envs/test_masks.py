@@ -428,6 +428,8 @@ def test_the_conformance_check_finds_a_mask_that_allows_nothing():
 
     with pytest.raises(ConformanceError, match="action_mask must allow an action"):
         check_env(MaskedEnv, dict(fault="empty", fault_at=2, length=20))
+    with pytest.raises(ConformanceError, match="action_mask must allow an action"):
+        check_env(MaskedEnv, dict(fault="final"))
     with pytest.raises(ConformanceError, match="entries 0 or 1, got 3"):
         check_env(MaskedEnv, dict(fault="large", fault_at=2, length=20))
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rlpyt.models.image_encoder import ImageEncoder
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import (
     MAX_CATEGORIES,
@@ -22,6 +23,7 @@ from rlpyt.models.observation import (
     seen_parts,
     shape_of_group,
 )
+from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -73,11 +75,23 @@ def test_shapes_mark_images_and_categories_and_equal_plain_ones():
         (spaces.Box(0, 1, (84, 84, 3), np.float32), (True, 1.0)),
         (spaces.Box(0, 255, (3, 8, 8), np.float32), (False, 1 / 255)),
         (spaces.Box(-np.inf, np.inf, (3, 8, 8), np.float32), (False, 1.0)),
+        (spaces.Box(0, 10, (3, 8, 8), np.int32), (False, 0.1)),
+        (spaces.Box(0, np.iinfo(np.int64).max, (3, 8, 8), np.int64), (False, 1 / 255)),
+        (spaces.Box(0, 65535, (3, 8, 8), np.uint16), (False, 1 / 65535)),
+        (spaces.MultiBinary((3, 8, 8)), (False, 1.0)),
     ],
 )
 def test_images_are_scaled_by_their_bounds(space, expected):
     shape = marked_shape(GymSpaceWrapper(space))
     assert (shape.channels_last, shape.scale) == expected
+    image = torch.arange(192).reshape(3, 8, 8) % 11
+    if space.dtype.kind in "iu" and space.shape == (3, 8, 8):
+        seen = []
+        for model in (AtariFfModel(shape, 2), ImageEncoder(shape)):
+            model.conv.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+            model(image[None])
+        assert torch.equal(seen[0], image[None].float() * shape.scale)
+        assert torch.equal(seen[1], seen[0])
 
 
 def test_spaces_of_our_own_and_long_lists_of_categories():

@@ -286,6 +286,23 @@ def test_invalid_masks_are_named_with_environment_and_step(SamplerCls, EnvCls, f
     sampler.shutdown()
 
 
+@pytest.mark.parametrize("EnvCls", [make, make_rows])
+@pytest.mark.parametrize(
+    "SamplerCls",
+    [SerialSampler, *(pytest.param(SamplerCls, marks=pytest.mark.slow) for SamplerCls in PARALLEL)],
+)
+def test_final_observations_need_a_mask_if_they_are_recorded(SamplerCls, EnvCls):
+    sampler = SamplerCls(EnvCls, dict(fault="final"), batch_T=T, batch_B=2)
+    settings = dict(affinity=dict(n_workers=2), seed=1, final_observation=True)
+    sampler.initialize(agent_of("ff"), **settings)
+    with pytest.raises((ValueError, WorkerError), match="in the final observation of a") as caught:
+        for itr in range(5):
+            sampler.obtain_samples(itr)
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert re.search(r"stepping environment [01]", said) and "all its entries are 0" in said
+    sampler.shutdown()
+
+
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
 def test_random_steps_name_the_environment_of_an_empty_mask(SamplerCls):
     sampler = SamplerCls(

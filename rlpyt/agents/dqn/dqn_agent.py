@@ -96,9 +96,16 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         self.target_model = self._build_model().requires_grad_(False)
         initial = self.initial_model_state_dict or {}
         self.target_model.load_state_dict(initial.get("target", self.model.state_dict()))
+        self._share_statistics()
         self.target_model.eval()
         for layer in noisy_layers(self.target_model):
             layer.train()
+
+    def _share_statistics(self) -> None:
+        """Let the target normalize observations by the statistics of the model."""
+        model = unwrap_ddp(self.model)
+        if hasattr(model, "obs_rms"):
+            self.target_model.obs_rms = model.obs_rms
 
     def target_networks(self) -> list[Any]:
         """Return the target network, in a list."""
@@ -107,6 +114,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move model and target to a CUDA device."""
         super().to_device(cuda_idx)
+        self._share_statistics()
         self.target_model.to(self.device)
 
     # Values.
@@ -233,5 +241,5 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
-        unwrap_ddp(self.model).load_state_dict(state_dict["model"])
         self.target_model.load_state_dict(state_dict["target"])
+        unwrap_ddp(self.model).load_state_dict(state_dict["model"])  # its statistics are the newest
