@@ -81,6 +81,17 @@ def test_sums_and_products_by_hand(lead):
         assert ratio == pytest.approx(float(density(new) / density(old)), rel=1e-3)
 
 
+def test_extreme_ratios_of_parts_cancel():
+    """A density that rises by e^112 in one part and falls by e^144 in another."""
+    pair = namedtuple_class("pair", ["a", "b"])
+    distribution = Joint([Gaussian(1), Gaussian(1)], pair(np.zeros(1), np.zeros(1)))
+    info = lambda *rows: distribution.DistInfo(*(DistInfoStd(*torch.tensor(row)) for row in rows))
+    old, new = info([[15.0], [0.0]], [[0.0], [0.0]]), info([[0.0], [0.0]], [[17.0], [0.0]])
+    at = pair(torch.zeros(1), torch.zeros(1))
+    ratio = distribution.likelihood_ratio(at, old, new).item()
+    assert ratio == pytest.approx(math.exp((15**2 - 17**2) / 2), rel=1e-4)
+
+
 def masked(info):
     """The info without the first kind and the second choice of the first bit."""
     mask = torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1, 1])

@@ -294,3 +294,19 @@ def test_other_actions_and_missing_models_are_refused():
         dqn_agent_for("r2d1", pendulum)
     with pytest.raises(ValueError, match="DqnAgent has no ModelCls"):
         DqnAgent().initialize(SPACES)
+
+
+@pytest.mark.parametrize("name", ["dqn", "iqn", "r2d1"])
+def test_the_target_normalizes_observations_as_the_model_does(name):
+    agent = VECTOR_AGENTS[name]()
+    agent.model_kwargs["normalize_observation"] = True
+    agent.initialize(SPACES)
+    agent.update_obs_rms(1000 + torch.randn(50, 3))
+    assert agent.target_model.obs_rms is agent.model.obs_rms
+    before = copy.deepcopy(agent.state_dict())
+    agent.update_obs_rms(torch.randn(50, 3))
+    agent.load_state_dict(before)
+    assert agent.model.obs_rms.count == 50
+    before["target"] = {k: v * 0 if "rms" in k else v for k, v in before["target"].items()}
+    agent.load_state_dict(before)  # of a version whose target had statistics of its own
+    assert agent.model.obs_rms.count == agent.target_model.obs_rms.count == 50
