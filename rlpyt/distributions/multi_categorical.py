@@ -76,6 +76,13 @@ class MultiCategorical(Categorical):
         columns = indexes.long() + self._starts_on(indexes.device)
         return torch.log(dist_info.prob.gather(-1, columns) + EPS).sum(-1)
 
+    def likelihood_ratio(
+        self, indexes: Tensor, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple
+    ) -> Tensor:
+        """Return the probability ratio of ``indexes`` [*lead, P], new over old, [*lead]."""
+        new = self.log_likelihood(indexes, new_dist_info)
+        return torch.exp(new - self.log_likelihood(indexes, old_dist_info))
+
     def to_onehot(self, indexes: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Convert [*lead, P] integers to concatenated one-hot parts [*lead, sum(dims)]."""
         shape = (*indexes.shape[:-1], self.dim)

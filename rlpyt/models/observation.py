@@ -133,7 +133,7 @@ def marked_shape(space: Space) -> Any:
 
 
 def shape_of_group(shape: Shape, parts: Sequence[str] | None, group: str) -> Any:
-    """Return the shape of an observation with the parts that a network shall not read marked.
+    """Return the shape of an observation in which parts that a network does not read are marked.
 
     Args:
         shape: shape of an observation, from `marked_shape` or for another group.

@@ -311,7 +311,7 @@ class _Frames(Part):
 
 
 def stack_part(observation: Any) -> str | None:
-    """Return the name of the part beside a mask of actions, if these are all; else ``None``."""
+    """Return the name of the only part other than the mask of actions, or ``None``."""
     if action_mask_of(observation) is None or len(observation._fields) != 2:
         return None
     names: tuple[str, ...] = observation._fields

@@ -40,9 +40,10 @@ class Draw(NamedTuple):
 class PolicyParts:
     """Independent parts of a policy: a distribution for each part of an action.
 
-    The critics return a value for each combination of the choices of the first discrete components,
-    as many as have at most ``MAX_COMBINATIONS`` combinations together, but at least one component.
-    Over these, expectations are sums. All other parts of an action are inputs of the critics.
+    The critics return a value for each combination of choices of the first discrete components, so
+    expectations over these are sums. Components are enumerated in order while they have at most
+    ``MAX_COMBINATIONS`` combinations; the first one always is. All other parts of an action are
+    inputs of the critics.
 
     Args:
         action_space: Discrete, MultiDiscrete, MultiBinary, or (nested) Dict and Tuple spaces of

@@ -45,7 +45,7 @@ SamplesToBufferTl = namedarraytuple("SamplesToBufferTl", (*SamplesToBuffer._fiel
 class SAC(QpgAlgo):
     """Soft actor-critic with entropy regularization, for any action space.
 
-    The policy of a Box is a squashed Gaussian, that of discrete choices categorical.
+    Box actions have a squashed Gaussian policy, discrete actions a categorical one.
 
     The agent's ``n_critics`` critics return values or quantiles. With ``n_target_critics`` this is
     REDQ (Chen et al. 2021), with layer normalization and dropout in the agent's critics DroQ
@@ -343,7 +343,10 @@ class SAC(QpgAlgo):
         return loss, *(x.detach() for x in record)
 
     def _policy_cost(self, inputs: Any, action: Any, log_pi: torch.Tensor) -> torch.Tensor:
-        """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B], summed over a draw's choices."""
+        """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B].
+
+        Of a ``Draw`` it is the expectation over the enumerated choices.
+        """
         q = self.forward(self.agent.q, *inputs, action)
         cost: torch.Tensor
         if isinstance(action, Draw):

@@ -1,4 +1,4 @@
-"""Policies with a critic of its own, which may read other parts of an observation."""
+"""Actor-critics whose critic is a separate network and may read other parts of observations."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -46,7 +46,7 @@ class JointMlpModel(MultiCategoricalMlpModel):
         self.log_std = log_std_of(action_parts, init_log_std)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return the parameters of all parts, and value."""
+        """Return parameters [.., n] of all parts, and value [..], of features [.., F]."""
         x = features if self.trunk is None else self.trunk(features)
         parameters = joint_parameters(self.pi(x), self.action_parts, self.log_std, mask)
         return *parameters, *value_of(self.value, x)
@@ -75,7 +75,7 @@ class JointLstmModel(MultiCategoricalLstmModel):
         self.log_std = log_std_of(action_parts, init_log_std)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return the parameters of all parts, and value."""
+        """Return parameters [.., n] of all parts, and value [..], of features [.., F]."""
         parameters = joint_parameters(self.pi(features), self.action_parts, self.log_std, mask)
         return *parameters, *value_of(self.value, features)
 

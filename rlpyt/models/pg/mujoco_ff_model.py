@@ -26,7 +26,7 @@ class MujocoFfModel(VectorModel):
         init_log_std: initial log standard deviation of every component.
         normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
             `VectorModel`.
-        with_value: if False, return no value, for agents with a critic of its own.
+        with_value: if False, return no value, for agents with a separate critic.
     """
 
     def __init__(

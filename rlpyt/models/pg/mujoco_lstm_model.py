@@ -27,7 +27,7 @@ class MujocoLstmModel(VectorModel):
         normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
             `VectorModel`.
         memory: "lstm", "gru" etc., see `add_memory`.
-        with_value: if False, return no value, for agents with a critic of its own.
+        with_value: if False, return no value, for agents with a separate critic.
     """
 
     _memory = "lstm"  # name of the recurrent layer

@@ -48,7 +48,7 @@ class MultiCategoricalMlpModel(VectorModel):
         hidden_sizes: sizes of both MLPs' hidden layers.
         nonlinearity: class of the nonlinearity.
         shared: use one MLP for both, with two linear heads.
-        with_value: if False, return no value, for agents with a critic of its own.
+        with_value: if False, return no value, for agents with a separate critic.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
@@ -76,7 +76,7 @@ class MultiCategoricalMlpModel(VectorModel):
             self.value = MlpModel(n_in, sizes, 1, nonlinearity, orthogonal_gain=VALUE_GAIN)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return action probabilities and value."""
+        """Return action probabilities [.., sum(dims)] and value [..] of features [.., F]."""
         x = features if self.trunk is None else self.trunk(features)
         pi = split_softmax(mask_logits(self.pi(x), mask), self.dims)
         return pi, *value_of(self.value, x)
@@ -186,7 +186,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN) if with_value else None
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return action probabilities and value."""
+        """Return action probabilities [.., sum(dims)] and value [..] of features [.., F]."""
         pi = split_softmax(mask_logits(self.pi(features), mask), self.dims)
         return pi, *value_of(self.value, features)
 
@@ -251,6 +251,6 @@ class GaussianLstmModel(LstmVectorModel):
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
 
     def heads(self, features: Tensor) -> tuple[Tensor, ...]:
-        """Return mean, log standard deviation and value."""
+        """Return mean, log standard deviation [.., A] and value [..] of features [.., F]."""
         mu = self.mu(features).float()
         return mu, self.log_std.expand_as(mu).clone(), *value_of(self.value, features)

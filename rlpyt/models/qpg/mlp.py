@@ -100,7 +100,7 @@ class MuMlpModel(ControlModel):
         self.mlp = MlpModel(self.n_features, hidden_sizes, action_size, nonlinearity)
 
     def heads(self, features: Tensor) -> Tensor:
-        """Return actions."""
+        """Return actions [.., A] of features [.., F]."""
         return self.output_max * torch.tanh(self.mlp(features).float())
 
 
@@ -124,7 +124,7 @@ class PiMlpModel(ControlModel):
         self.mlp = MlpModel(self.n_features, hidden_sizes, 2 * action_size, nonlinearity)
 
     def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and log standard deviation."""
+        """Return mean and log standard deviation [.., A] of features [.., F]."""
         mean, log_std = torch.split(self.mlp(features).float(), self.action_size, dim=-1)
         return mean, log_std
 
@@ -157,7 +157,7 @@ class JointPiMlpModel(ControlModel):
         self.mlp = MlpModel(self.n_features, hidden_sizes, n_outputs, nonlinearity)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return the parameters of all parts."""
+        """Return parameters [.., n] of all parts, of features [.., F]."""
         outputs, log_std = self.mlp(features).float(), None
         if self.n_components:
             outputs, log_std = torch.split(outputs, [self.n_outputs, self.n_components], -1)
@@ -271,5 +271,5 @@ class VMlpModel(ControlModel):
         self.mlp = MlpModel(self.n_features, hidden_sizes, 1, nonlinearity)
 
     def heads(self, features: Tensor) -> Tensor:
-        """Return values."""
+        """Return values [..] of features [.., F]."""
         return self.mlp(features).squeeze(-1).float()  # type: ignore[no-any-return]
