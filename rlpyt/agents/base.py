@@ -16,6 +16,7 @@ from rlpyt.agents.weights import SharedWeights, WeightMailbox
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.models.masking import masks_actions
 from rlpyt.models.observation import check_normalized, marked_shape, shape_of_group
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
 from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
@@ -323,11 +324,11 @@ class BaseAgent(Recorded):
             outputs, rnn_state = model(*inputs), None
             if not isinstance(outputs, tuple | list):
                 outputs = (outputs,)
-        if self.mask_sizes is not None:
-            outputs = self._mask_outputs(model, outputs, action_mask_of(inputs[0]))
+        if self.mask_sizes is not None and not masks_actions(model):
+            outputs = self._mask_outputs(outputs, action_mask_of(inputs[0]))
         return tuple(outputs), rnn_state
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: Tensor) -> Any:
+    def _mask_outputs(self, outputs: Any, mask: Tensor) -> Any:
         """Hook: apply a mask [.., n] of actions to the outputs of a model that does not."""
         return outputs
 

@@ -199,8 +199,8 @@ class PgAgent(BaseAgent):
             return None
         return super().fast_policy()
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: torch.Tensor) -> Any:
-        if masks_actions(model) or not isinstance(self.distribution, Categorical):
+    def _mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
+        if not isinstance(self.distribution, Categorical):
             return outputs
         pi, *others = outputs
         assert self.mask_sizes is not None

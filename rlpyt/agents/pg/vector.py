@@ -18,7 +18,7 @@ from rlpyt.agents.spaces import (
 from rlpyt.distributions.joint import Joint
 from rlpyt.distributions.multi_categorical import DistInfo, MultiCategorical
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.models.masking import mask_parts, masks_actions
+from rlpyt.models.masking import mask_parts
 from rlpyt.models.observation import is_composite
 from rlpyt.models.pg.joint import JointLstmModel, JointMlpModel
 from rlpyt.models.pg.vector import (
@@ -116,9 +116,7 @@ class JointMlpAgent(PgAgent):
 
     make_dist_info.takes_numpy = True  # type: ignore[attr-defined]
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: torch.Tensor) -> Any:
-        if masks_actions(model):
-            return outputs
+    def _mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
         return mask_parts(outputs, mask, action_parts(self.env_spaces.action))
 
 

@@ -143,10 +143,8 @@ class SacAgent(QpgAgent):
         ModelCls = JointPiMlpModel if default else self.ModelCls
         return self._build(ModelCls, self.model_kwargs, "model_kwargs")
 
-    def _mask_outputs(self, model: torch.nn.Module, outputs: Any, mask: Tensor) -> Any:
-        if self.parts is None or masks_actions(model):
-            return outputs
-        return mask_parts(outputs, mask, self.parts.sizes)
+    def _mask_outputs(self, outputs: Any, mask: Tensor) -> Any:
+        return outputs if self.parts is None else mask_parts(outputs, mask, self.parts.sizes)
 
     def _set_std(self, std: Any) -> None:
         if self.parts is None:
@@ -215,8 +213,8 @@ class SacAgent(QpgAgent):
         if self.parts is not None:
             if self.recurrent:  # the memory has run; these are ``HeadInputs``
                 outputs, mask = self.model(*inputs), inputs[0].mask
-                if mask is not None:
-                    outputs = self._mask_outputs(self.model, outputs, mask)
+                if mask is not None and not masks_actions(self.model):
+                    outputs = self._mask_outputs(outputs, mask)
             else:
                 outputs, _ = self._run(self.model, inputs)
             dist_info = self.make_dist_info(*outputs)
