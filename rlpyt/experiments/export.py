@@ -21,6 +21,7 @@ from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
 from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
@@ -465,18 +466,18 @@ def _record(
     with undisturbed(), closing(run.env()) as env, torch.no_grad():
         set_seed(seed)
         env.seed(seed)
-        observation_form, action_form = (getattr(x, "revert", lambda x: x) for x in env.spaces)
         done = True
         while len(rows) < steps:
             if done:
                 observation, reward, state = env.reset(), 0.0, exported.initial_state
                 run.reset()
-            inputs = exported.inputs(observation_form(observation), state, reward)
+            own = _form_of_env(env.spaces.observation, observation)
+            inputs = exported.inputs(own, state, reward)
             outputs = policy(*map(torch.from_numpy, inputs))
             state = tuple(x[0].numpy() for x in outputs[first_state : first_state + n_states])
             action = run.act(observation, reward)
             rows.append(inputs)
-            taken = action_form(action)
+            taken = _form_of_env(env.spaces.action, action)
             actions.append([part_at(path, taken) for path in policy.action_paths])
             observation, reward, done, info = env.step(action)
             done = done and bool(getattr(info, "traj_done", True))
@@ -484,6 +485,14 @@ def _record(
 
 
 # Spaces.
+
+
+def _form_of_env(space: Any, value: Any) -> Any:
+    """Return an observation or action as the environment returns or takes it."""
+    if isinstance(space, Composite):  # with a mask of actions from info, for example
+        parts = zip(space.names, space.spaces, tuple(value), strict=True)
+        return {name: _form_of_env(part, x) for name, part, x in parts}
+    return space.revert(value) if hasattr(space, "revert") else value
 
 
 def _leaf_spaces(space: Any, path: tuple[Any, ...] = ()) -> list[tuple[list[Any], Space]]:

@@ -207,17 +207,34 @@ def test_a_run_refuses_a_mask_that_allows_nothing():
     assert "In step 2 of an episode of <" in caught.value.__notes__[0]
 
 
+class MaskedParts(PartsEnv):
+    """Every choice is valid."""
+
+    mask = np.ones(5, np.int8)
+
+    def reset(self, **kwargs):
+        observation, info = super().reset(**kwargs)
+        return observation, {**info, "action_mask": self.mask}
+
+    def step(self, action):
+        *step, info = super().step(action)
+        return *step, {**info, "action_mask": self.mask}
+
+
+@pytest.mark.parametrize("EnvCls", [PartsEnv, MaskedParts])
 @pytest.mark.parametrize("formats", [["numpy"], pytest.param(FORMATS, marks=pytest.mark.slow)])
-def test_nested_observations_and_several_actions(formats, tmp_path, monkeypatch):
+def test_nested_observations_and_several_actions(formats, EnvCls, tmp_path, monkeypatch):
     def make():
-        return GymEnvWrapper(PartsEnv("several"))
+        return GymEnvWrapper(EnvCls("several"))
 
     spaces = make().spaces
     agent = agent_for(spaces, recurrent=True, model_kwargs=NARROW)
     run = untrained(agent, EnvRecipe(make, {}, {}), spaces)
     policy = check(run, tmp_path, monkeypatch, formats)["numpy"]
-    env = PartsEnv("several")  # gymnasium's own form: dicts, and categories that start at 1
+    env = EnvCls("several")  # gymnasium's own form: dicts, and categories that start at 1
     observation, _ = env.reset(seed=0)
+    if EnvCls is MaskedParts:
+        observation = {**observation, "action_mask": env.mask}
     action, state = policy.act(observation)
     assert env.action_space.contains(action)
     names = [entry["name"] for entry in policy.metadata["inputs"]]
