@@ -152,10 +152,12 @@ def starts_of(done: torch.Tensor) -> torch.Tensor:
 
 
 def zeroed(state: Any, where: torch.Tensor) -> Any:
-    """Return recurrent states [N, B, H] with zeros in the columns ``where`` [B]."""
+    """Return recurrent states, leaves [N, B, ...], with zeros in the columns ``where`` [B]."""
     if state is None or not where.any():
         return state
-    return buffer_func(state, lambda leaf: leaf.masked_fill(where[None, :, None], 0))
+    return buffer_func(
+        state, lambda leaf: leaf.masked_fill(where.view(-1, *[1] * (leaf.dim() - 2)), 0)
+    )
 
 
 def check_window(agent: BaseAgent, T: int, name: str) -> None:

@@ -41,7 +41,7 @@ class Distribution:
     @property
     def dim(self) -> int:
         """Return the number of discrete actions, or of components of a continuous action."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define the property dim.")
 
     def sample(self, dist_info: Any) -> Tensor:
         """Draw an action for each row."""

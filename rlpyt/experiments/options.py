@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from types import NoneType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rlpyt.utils.checks import true_or_false, whole_number
@@ -269,6 +269,10 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         return true_or_false(name, value)
     if kind is int:
         return whole_number(name, value)
+    if kind is str and isinstance(value, type | FunctionType):
+        from rlpyt.experiments.registry import name_of  # which imports gymnasium
+
+        return name_of(value)
     elif origin is Literal:
         if value not in args:
             raise UnknownName(name, str(value), args)

@@ -85,11 +85,10 @@ def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) ->
 
     Args:
         module: parent module.
-        memory: a key of ``MEMORIES``; a dictionary of such a ``kind`` and further arguments of its
-            class, for example ``dict(kind="gtrxl", window=32)``; or a class or function that is
-            called with (``input_size``, ``size``), initializes its parameters, and returns a module
-            with the interface of ``nn.LSTM`` or ``nn.GRU``, which
-            `rlpyt.testing.check_memory` checks.
+        memory: a key of ``MEMORIES``; or a class or function that is called with (``input_size``,
+            ``size``), initializes its parameters, and returns a module with the interface of
+            ``nn.LSTM`` or ``nn.GRU``, which `rlpyt.testing.check_memory` checks; or a dictionary of
+            either as ``kind``, and further arguments: ``dict(kind="gtrxl", window=32)``.
         input_size: number of features and action components, plus one reward.
         size: H, size of the recurrent layer.
 
@@ -98,11 +97,12 @@ def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) ->
         ValueError: ``memory`` is unknown, or ``size`` is below 1.
     """
     size = whole_number("lstm_size", size, 1)
-    if callable(memory):
-        name, layer = "memory", memory(input_size, size)
+    kwargs: dict[str, Any] = dict(memory) if isinstance(memory, Mapping) else {"kind": memory}
+    kind = kwargs.pop("kind", None)
+    if callable(kind):
+        name, layer = "memory", kind(input_size, size, **kwargs)
     else:
-        kwargs: dict[str, Any] = dict(memory) if isinstance(memory, Mapping) else {"kind": memory}
-        name = str(kwargs.pop("kind", None))
+        name = str(kind)
         if name not in MEMORIES:
             known = ", ".join(MEMORIES)
             raise ValueError(f"memory={name!r} must be one of {known}, or a class of layers.")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlpyt.algos.episodes import zeroed
 from rlpyt.models.recurrent import Memory, StateAndStarts, add_memory, run_layer
 from rlpyt.testing.report import Report, Stop
 from rlpyt.testing.trees import difference
@@ -110,7 +111,7 @@ class _Case:
         expect(output.shape == expected, what=what, fix="return the output of every step.")
         fix = "return a tensor [N, B, ...], or a named tuple of such tensors, as the state."
         for leaf in leaves_of(state):
-            ok = isinstance(leaf, Tensor) and leaf.dim() == 3 and leaf.shape[1] == self.B
+            ok = isinstance(leaf, Tensor) and leaf.dim() > 1 and leaf.shape[1] == self.B
             what = (
                 f"the state has a leaf of shape {getattr(leaf, 'shape', leaf)}, with B = {self.B}"
             )
@@ -220,8 +221,7 @@ class _Case:
         outputs = []
         for t in range(self.T):
             if starts is not None and state is not None:
-                zero = starts[t, :, None]
-                state = buffer_func(state, lambda leaf, zero=zero: leaf.masked_fill(zero, 0))
+                state = zeroed(state, starts[t])
             output, state = self.run(self.input[t : t + 1], state)
             outputs.append(output)
         return torch.cat(outputs), state

@@ -89,6 +89,12 @@ def test_state_after_a_batch_is_that_of_stepping_with_resets():
                 h = h * (~done[t]).float()[None, :, None]
             own = state_after(lambda piece, s: rnn(piece, s)[1], x, done, state)
             assert torch.allclose(own, h, atol=1e-6)
+            # A state of more dimensions, [N, B, H, 3].
+            run = lambda piece, s: rnn(piece, s[..., 0].contiguous())[1][..., None].expand(
+                1, 4, 2, 3
+            )
+            wide = state_after(run, x, done, state[..., None].expand(1, 4, 2, 3))
+            assert torch.allclose(wide[..., 2], h, atol=1e-6)
     from_zeros = state_after(lambda piece, s: rnn(piece, s)[1], x, done * False, None)
     assert torch.allclose(from_zeros, rnn(x)[1])
 

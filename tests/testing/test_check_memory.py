@@ -36,6 +36,25 @@ class Trace(nn.Module):
         return torch.cat(outputs), Pair(now, before)
 
 
+class FastWeights(nn.Module):
+    """An associative memory; its state is a matrix, [1, B, H, H]."""
+
+    def __init__(self, input_size, size, decay=0.9):
+        super().__init__()
+        self.decay, self.size = decay, size
+        self.keys, self.values, self.queries = (nn.Linear(input_size, size) for _ in range(3))
+
+    def forward(self, input, state=None):
+        zeros = input.new_zeros(input.shape[1], self.size, self.size)
+        weights = zeros if state is None else state[0]
+        values, queries = self.values(input)[..., None], self.queries(input)[..., None]
+        outputs = []
+        for t, key in enumerate(torch.softmax(self.keys(input), -1)[..., None, :]):
+            weights = self.decay * weights + values[t] * key
+            outputs.append((weights @ queries[t]).squeeze(-1))
+        return torch.stack(outputs), weights[None]
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "memory",
@@ -48,6 +67,8 @@ class Trace(nn.Module):
         nn.GRU,
         two_layers,
         Trace,
+        FastWeights,
+        dict(kind=FastWeights, decay=0.5),
     ],
     ids=lambda memory: getattr(memory, "__name__", str(memory)),
 )
