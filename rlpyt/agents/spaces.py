@@ -87,7 +87,10 @@ def box_size(action_space: Space) -> int:
     """
     shape = action_space.shape
     composite = is_composite(shape) or not isinstance(shape, tuple)
-    if composite or np.dtype(action_space.dtype).kind != "f":
+    integers = not composite and np.dtype(action_space.dtype).kind in "iu"
+    if integers and choices_of(action_space) is None:
+        remedy = "For integers use MultiDiscrete, or a Box of floats that the environment rounds."
+    elif composite or np.dtype(action_space.dtype).kind != "f":
         remedy = (
             "For discrete actions and actions of several parts use sac, ppo or a2c; for a single "
             "discrete action also deep Q-learning (dqn, ...)."

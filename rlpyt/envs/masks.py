@@ -68,11 +68,10 @@ class MaskReader:
 
     def _converted(self, mask: Any) -> Array:
         if mask is None:
-            where = f"info has no {FIELD!r}" if self._method is None else "action_masks() is None"
+            what = f"info[{FIELD!r}] is missing or" if self._method is None else "action_masks() is"
             raise ValueError(
-                f"{self._env}: {where}, but earlier there was one. Return a mask from reset and "
-                "from every step that does not terminate the episode; all ones if every action is "
-                "valid."
+                f"{self._env}: {what} None. Return a mask from reset and from every step that does "
+                "not terminate the episode; all ones if every action is valid."
             )
         array = np.asarray(_joined(mask, getattr(self._env, "action_space", None)))
         if array.dtype.kind not in "biuf":
@@ -82,8 +81,8 @@ class MaskReader:
         joined = len(self._sizes) > 1 and array.size == self._shape[0]
         if array.shape != self._shape and not joined:
             raise ValueError(
-                f"{self._env}: {FIELD} must have {self._shape[0]} entries, one for each choice of "
-                f"{unwrapped(self._space)}, got shape {array.shape}."
+                f"{self._env}: {FIELD} must be a vector of {self._shape[0]} entries, one for "
+                f"each choice of {unwrapped(self._space)}, got shape {array.shape}."
             )
         if not ((array == 0) | (array == 1)).all():
             raise ValueError(

@@ -80,7 +80,13 @@ class Policy:
         arrays = []
         for entry in self._inputs:
             if "path" in entry:
-                leaf = part_at(entry["path"], observation)
+                try:
+                    leaf = part_at(entry["path"], observation)
+                except (KeyError, IndexError, TypeError):
+                    raise ValueError(
+                        f"the observation must have the part {entry['name']!r}, got "
+                        f"{observation!r:.120}."
+                    ) from None
             else:
                 leaf = next(states) if "initial" in entry else reward
             array = np.asarray(leaf, entry["dtype"])
@@ -89,6 +95,8 @@ class Policy:
                     f"{entry['name']} must have the shape {tuple(entry['shape'])}, got "
                     f"{array.shape}."
                 )
+            if entry["name"].endswith(".action_mask") and not array.any():
+                raise ValueError(f"{entry['name']} must allow an action, but all entries are 0.")
             arrays.append(array[None])
         return arrays
 
@@ -183,7 +191,9 @@ def _read_numpy(content: bytes) -> tuple[Function, str]:
 def part_at(path: Sequence[Any], nested: Any) -> Any:
     """Return a part of a nested observation or action, by its key in a dict or index in a tuple."""
     for key, index in path:
-        nested = nested[key] if isinstance(nested, Mapping) else tuple(nested)[index]
+        if not isinstance(nested, Mapping | tuple | list):
+            raise TypeError(f"{type(nested).__name__} has no parts")
+        nested = nested[key] if isinstance(nested, Mapping) else nested[index]
     return nested
 
 

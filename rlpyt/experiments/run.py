@@ -124,22 +124,23 @@ def _check_run_dir(run_dir: Path, resume: bool) -> None:
     owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
     if owner:
         raise RunDirectoryError(
-            f"{run_dir} is in use by {owner}. Wait for it to end, or choose another --run-dir."
+            f"{run_dir} is in use by {owner}. Wait for it to end, or choose another run_dir "
+            "(--run-dir)."
         )
     if resume and not rundir.has_checkpoint(run_dir):
         raise FileNotFoundError(
             f"{run_dir} has no checkpoint to resume from: the run ended before the first one. "
-            "Start a new run, in another --run-dir or after deleting this one."
+            "Start a new run, in another run_dir (--run-dir) or after deleting this one."
         )
     if not resume and rundir.has_checkpoint(run_dir):
         raise FileExistsError(
             f"{run_dir} contains another run. Resume it (rlpyt resume {run_dir}), or choose "
-            "another --run-dir."
+            "another run_dir (--run-dir)."
         )
     if not resume and rundir.has_rows(run_dir):
         raise FileExistsError(
             f"{run_dir} contains a run that ended before its first checkpoint and cannot be "
-            "resumed. Delete it, or choose another --run-dir."
+            "resumed. Delete it, or choose another run_dir (--run-dir)."
         )
 
 
@@ -233,11 +234,21 @@ class Run:
                 a distribution (DDPG, TD3) then act without exploration noise.
 
         Returns:
-            The action, for the environment's ``step``.
+            The action, for ``step`` of the environment from :meth:`env`: discrete choices count
+            from 0.
 
         Raises:
+            TypeError: the observation does not have the parts of :meth:`env`'s observations.
             ValueError: the observation has a mask that allows no action.
         """
+        fields = getattr(self.agent.env_spaces.observation.shape, "_fields", None)
+        if getattr(observation, "_fields", None) != fields:
+            expected = "an array" if fields is None else f"a named tuple with the parts {fields}"
+            raise TypeError(
+                f"the observation must be {expected}, as from the environment that Run.env() "
+                f"returns, got {observation!r:.120}. To act on Gymnasium's observations, export "
+                "the policy (Run.export) and load it with rlpyt.load_policy."
+            )
         mask = action_mask_of(observation)
         if mask is not None:
             invalid = mask_error(np.asarray(mask), mask_sizes(self.agent.env_spaces.action))

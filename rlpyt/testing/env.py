@@ -16,7 +16,7 @@ CHECKS = {
     "factory": "every call builds a new environment",
     "spaces": "both exist, are equal each time, and contain their samples",
     "gymnasium": "Gymnasium's own checker finds no error (environments of Gymnasium)",
-    "image-layout": "images are [C, H, W]",
+    "image-layout": "images are clearly [C, H, W] or [H, W, C]",
     "structure": "reset and step return what the contract says",
     "observation": "elements of the space: structure, shape, dtype, bounds",
     "action-mask": "observations' part action_mask, if any, allows an action",

@@ -14,7 +14,7 @@ from gymnasium.utils import env_checker
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.errors import WorkerError
 from rlpyt.processes.call import run_in_child
-from rlpyt.spaces.action_mask import checked_mask_sizes
+from rlpyt.spaces.action_mask import checked_mask_sizes, has_mask
 from rlpyt.testing.env_runs import (
     EnvCase,
     Recording,
@@ -94,11 +94,12 @@ def check_gymnasium(case: EnvCase) -> None:
         try:
             env_checker.check_env(source, skip_render_check=True, skip_close_check=True)
         except Exception as error:
-            case.report.warning(
-                "gymnasium",
-                f"{name} raised {type(error).__name__}: {error}",
-                "fix it for other users of the environment; rlpyt's adapter may accept it.",
-            )
+            what = f"{name} raised {type(error).__name__}: {error}"
+            if has_mask(case.build().observation_space):
+                case.report.note("gymnasium", what, "it takes actions that the mask forbids.")
+            else:
+                fix = "fix it for other users of the environment; rlpyt's adapter may accept it."
+                case.report.warning("gymnasium", what, fix)
     texts = [re.sub(r"\x1b\[\d*m|WARN: ", "", str(warning.message)) for warning in caught]
     if texts:
         case.report.note("gymnasium", f"{name} warned: {' '.join(dict.fromkeys(texts))}")
@@ -155,18 +156,18 @@ def _flat(element: Any) -> list[Any]:
 
 
 def check_images(case: EnvCase) -> None:
-    """Check that images are [C, H, W]."""
+    """Check that images are clearly [C, H, W] or [H, W, C]."""
     report = case.report
     for path, space in leaf_spaces(case.build().observation_space, "observation"):
         shape = space.shape
         if len(shape) != IMAGE_DIMS or shape[-1] > MOST_CHANNELS:
             continue
         if shape[0] > MOST_CHANNELS:
-            report.warning(
+            report.note(
                 "image-layout",
-                f"{path} of shape {shape} looks like [height, width, channels]",
-                "use [channels, height, width], which convolutional models expect: "
-                "x.transpose(2, 0, 1), or rlpyt.envs.gym.make(..., channels_first=True).",
+                f"{path} of shape {shape} is read as [height, width, channels]",
+                "models of your own that expect [channels, height, width] need "
+                "rlpyt.envs.gym.make(..., channels_first=True).",
             )
         elif min(shape) > 1:
             report.warning(

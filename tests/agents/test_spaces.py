@@ -82,7 +82,6 @@ def test_missing_bounds_name_the_component_and_what_helps(low, high, component):
         GymSpaceWrapper(spaces.Discrete(4)),
         GymSpaceWrapper(spaces.MultiDiscrete([3, 2])),
         GymSpaceWrapper(spaces.MultiBinary(3)),
-        GymSpaceWrapper(spaces.Box(0, 5, (2,), "int32")),
         GymSpaceWrapper(spaces.Dict(a=spaces.Box(-1, 1), b=spaces.Discrete(2))),
         GymSpaceWrapper(spaces.Dict(a=spaces.Box(-1, 1))),
     ],
@@ -92,6 +91,11 @@ def test_other_spaces_are_refused_with_algorithms_that_take_them(space):
         box_size(space)
     with pytest.raises(TypeError, match="continuous Box action space"):
         ActionScale(space, bounded=True)
+
+
+def test_a_box_of_integers_is_to_be_multi_discrete():
+    with pytest.raises(TypeError, match=r"got Box\(0, 5, .*For integers use MultiDiscrete"):
+        box_size(GymSpaceWrapper(spaces.Box(0, 5, (2,), "int32")))
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (), (0,)])

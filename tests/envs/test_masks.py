@@ -156,8 +156,8 @@ def test_masks_are_added_once():
 
 
 FAULTS = {
-    "missing": "info has no 'action_mask', but earlier there was one. Return a mask from reset",
-    "short": r"must have 6 entries, one for each choice of Discrete\(6\), got shape \(5,\)",
+    "missing": "info\\['action_mask'\\] is missing or None. Return a mask from reset",
+    "short": r"vector of 6 entries, one for each choice of Discrete\(6\), got shape \(5,\)",
     "values": "must have entries 0 or 1, got",
     "text": "must have entries 0 or 1, got",
     "object": "must have entries 0 or 1, got",

@@ -259,6 +259,14 @@ def test_policies_over_several_parts(algo, action, formats, tmp_path, monkeypatc
     env = HybridEnv(SPACES[action], masked=True)
     observation, info = env.reset(seed=0)
     inputs = {"observation": observation, "action_mask": info["action_mask"].astype(np.int8)}
+    with pytest.raises(ValueError, match="must have the part 'observation.action_mask', got"):
+        policy.act({"observation": observation})
+    with pytest.raises(ValueError, match="must have the part 'observation.*', got array"):
+        policy.act(np.zeros(3))
+    with pytest.raises(ValueError, match="must allow an action"):
+        policy.act({**inputs, "action_mask": 0 * inputs["action_mask"]})
+    with pytest.raises(TypeError, match=r"named tuple with the parts .*Run.env\(\)"):
+        run.act(observation)
     state = None
     for _ in range(2):
         chosen, state = policy.act(inputs, state)

@@ -238,8 +238,8 @@ def test_resumed_sampling_gives_the_same_bits(SamplerCls, kind):
 FAULTS = {
     "empty": "action_mask must allow an action, but all its entries are 0",
     "large": "action_mask must have entries 0 or 1, got 3",
-    "short": "must have 6 entries, one for each choice of",
-    "missing": "info has no 'action_mask', but earlier there was one",
+    "short": "must be a vector of 6 entries, one for each choice of",
+    "missing": "info['action_mask'] is missing or None",
     "text": "must have entries 0 or 1",
     "object": "must have entries 0 or 1",
 }

@@ -179,7 +179,6 @@ def test_each_fault_is_reported(make_env, check, what):
 
 WARNINGS = [
     (walks.PlainTuple, "structure", r"plain tuple"),
-    (walks.Picture, "image-layout", r"looks like \[height, width, channels\]"),
     (walks.Ambiguous, "image-layout", r"may be \[C, H, W\] or \[H, W, C\]"),
     (walks.Deterministic, "seeding", r"another seed gave the same"),
     (walks.TellsTheTime, "seeding", r"another env_info"),
@@ -196,6 +195,12 @@ def test_each_questionable_property_is_warned_of(make_env, check, what):
     with pytest.warns(ConformanceWarning, match=rf"\[{check}\].*{what}"):
         report = check_env(make_env, **BRIEFLY)
     assert check not in report.passed
+
+
+def test_images_with_channels_last_are_noted():
+    report = check_env(walks.Picture, **BRIEFLY)
+    assert any("is read as [height, width, channels]" in f.what for f in report.findings)
+    assert not report.warnings
 
 
 def test_reused_buffers_are_noted_and_in_gymnasium_warned_of():
