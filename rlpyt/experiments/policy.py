@@ -272,6 +272,14 @@ def _index(x: Array, indices: Sequence[Any]) -> Array:
     return x[tuple(slice(None) if index is None else index for index in indices)]
 
 
+def _pad(x: Array, pad: Sequence[int], value: float = 0) -> Array:
+    """Pad dimensions from the last one, each with (before, after); negative numbers crop."""
+    widths = [(0, 0)] * (x.ndim - len(pad) // 2) + [*zip(pad[::2], pad[1::2])][::-1]
+    kept = tuple(slice(max(-a, 0), n + min(b, 0)) for (a, b), n in zip(widths, x.shape))
+    added = [(max(a, 0), max(b, 0)) for a, b in widths]
+    return np.pad(x[kept], added, constant_values=value)
+
+
 def _softmax(x: Array, dim: int, half_to_float: bool = False) -> Array:
     exp = np.exp(x - x.max(dim, keepdims=True))
     return exp / exp.sum(dim, keepdims=True)  # type: ignore[no-any-return]
@@ -477,6 +485,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "repeat": np.tile,
     "flip": np.flip,
     "cat": np.concatenate,
+    "constant_pad_nd": _pad,
     "split_with_sizes": lambda x, sizes, dim=0: np.split(x, np.cumsum(sizes)[:-1], dim),
     "sym_size": lambda x, dim: x.shape[dim],
     # selection

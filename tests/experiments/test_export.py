@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from rlpyt.experiments.export import SUFFIXES, GreedyPolicy
 from rlpyt.experiments.run import Run
 from rlpyt.experiments.settings import default_options
 from rlpyt.models.network import VectorModel
+from rlpyt.models.recurrent import MEMORIES
 from rlpyt.spaces.composite import Composite
 from tests.algos.qpg.test_sac_parts import SPACES
 from tests.cli.test_commands import rlpyt_command
@@ -99,7 +101,7 @@ def agent_returns(run):
 def policy_returns(run, policy):
     state = None
     spaces = run.agent.env_spaces
-    revert = getattr(spaces.observation, "revert", lambda x: x)
+    revert = partial(export_module._form_of_env, spaces.observation)
 
     def convert(action):
         space = spaces.action
@@ -139,6 +141,12 @@ def check(run, tmp_path, monkeypatch, formats=FORMATS, steps=20):
 
 def test_a_policy_of_images_plays_the_same_episodes(tmp_path, monkeypatch):
     check(run_of("rainbow", "MinAtar/Breakout-v1"), tmp_path, monkeypatch, ["numpy"])
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_policies_with_any_memory_play_the_same_episodes(memory, tmp_path, monkeypatch):
+    run = run_of("ppo", "CartPole-v1", agent={"memory": memory, "memory_size": 8})
+    check(run, tmp_path, monkeypatch, ["numpy"])
 
 
 def cases():
@@ -581,6 +589,8 @@ CALLS = [
     ("repeat", X, [1, 2, 1]),
     ("flip", X, [0, 2]),
     ("cat", [X, X + 1], -1),
+    ("constant_pad_nd", X, [1, 0, -1, 2], 0.5),
+    ("constant_pad_nd", X, [0, 3]),
     ("split_with_sizes", X, [1, 3], 2),
     ("select", X, -1, 2),
     ("slice", X, 1, 1, sys.maxsize),
