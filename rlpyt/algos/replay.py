@@ -167,11 +167,19 @@ class ReplayAlgo(SequenceSettings):
         return self.replay_buffer
 
     def check_parts(self, agent: BaseAgent) -> None:
-        """Raise ValueError if the algorithm cannot train this agent."""
+        """Raise ValueError if the algorithm cannot train this agent; warn of unused settings."""
         self.check_agent(agent)
-        if not agent.recurrent:
-            return
         name = type(self).__name__
+        if not agent.recurrent:
+            unused = [
+                f"{setting}={getattr(self, setting)}"
+                for setting in vars(SequenceSettings)["__annotations__"]
+                if getattr(self, setting) != getattr(type(self), setting)
+            ]
+            if unused:
+                what = f"{', '.join(unused)} of {name} has no effect"
+                warnings.warn(f"{what}, since {type(agent).__name__} has no memory.", stacklevel=2)
+            return
         if not self.learns_sequences:
             raise ValueError(
                 f"{name} learns from single transitions, but {type(agent).__name__} is recurrent. "

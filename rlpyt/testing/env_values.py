@@ -172,10 +172,12 @@ class ValueInspector:
                 fix = "find where NaN or infinity arises: one update spreads it to all weights."
             else:
                 low, high = getattr(space, "low", None), getattr(space, "high", None)
+                start = getattr(space, "start", 0)  # in the environment's numbers
+                shown = outside[0] + start if np.any(start) else outside[0]
                 text = ""
                 if low is not None and high is not None:
-                    text = f" [{np.min(low)}, {np.max(high)}]"
-                what = f"{path} is outside the bounds{text} of its space: {outside[0]!r:.120}"
+                    text = f" [{np.min(low + start)}, {np.max(high + start)}]"
+                what = f"{path} is outside the bounds{text} of its space: {shown!r:.120}"
                 fix = "widen the bounds of the space, or clip the observation."
         self._error("observation", what, fix)
 

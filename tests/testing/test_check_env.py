@@ -197,6 +197,25 @@ def test_each_questionable_property_is_warned_of(make_env, check, what):
     assert check not in report.passed
 
 
+class Categories(gymnasium.Env):
+    """Observes 9, beyond its categories from 2 to 5."""
+
+    observation_space = gymnasium.spaces.Dict(c=gymnasium.spaces.Discrete(4, start=2))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"c": np.int64(9)}, {}
+
+    def step(self, action):
+        return {"c": np.int64(9)}, 0.0, False, False, {}
+
+
+def test_categories_are_named_in_the_environments_numbers():
+    with pytest.raises(ConformanceError, match=r"bounds \[2, 5\] of its space: .*9"):
+        check_env(Categories, **BRIEFLY)
+
+
 def test_images_with_channels_last_are_noted():
     report = check_env(walks.Picture, **BRIEFLY)
     assert any("is read as [height, width, channels]" in f.what for f in report.findings)

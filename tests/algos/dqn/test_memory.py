@@ -1,11 +1,14 @@
 """Losses of agents with memory against stepping through sequences one row at a time."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
 
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
+from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
@@ -315,3 +318,13 @@ def test_settings_that_do_not_fit_a_memory_are_refused(settings, message):
     algo = algo_of(**{"min_steps_learn": 0, "batch_size": 4, **settings})
     with pytest.raises(ValueError, match=message):
         prepared(algo, AGENTS_WITH_MEMORY["dqn"]())
+
+
+def test_settings_of_sequences_without_memory_are_named():
+    agent = DqnMlpAgent()
+    agent.initialize(CountEnv().spaces)
+    with pytest.warns(UserWarning, match=r"^warmup_T=5 of DQN has no effect, since DqnMlpAgent"):
+        DQN(warmup_T=5).check_parts(agent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DQN().check_parts(agent)
