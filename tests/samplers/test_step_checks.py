@@ -396,8 +396,15 @@ class Categories(gymnasium.Env):
         return dict(kind=kind, pair=np.array(pair))
 
 
+def counting(inner):
+    """Adapt an environment; count observations from the first one after that."""
+    env = GymEnvWrapper(inner)  # it is reset once, to look for masks of actions
+    inner.n = -1
+    return env
+
+
 def make_categories(**kwargs):
-    return GymEnvWrapper(Categories(**kwargs))
+    return counting(Categories(**kwargs))
 
 
 @pytest.mark.parametrize(
@@ -459,7 +466,7 @@ class Bounded(gymnasium.Env):
 
 
 def make_bounded(**kwargs):
-    return GymEnvWrapper(Bounded(**kwargs))
+    return counting(Bounded(**kwargs))
 
 
 def sample_bounded(make, n_itr=3, **kwargs):
