@@ -14,6 +14,7 @@ milliseconds.
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ import torch
 
 from rlpyt.agents.base import BaseAgent, FastPolicy
 from rlpyt.models.utils import unwrap_ddp
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.blas import use_one_blas_thread
 from rlpyt.utils.buffer import (
     NumpyArrays,
@@ -47,7 +49,7 @@ STATE_NOTE = (
     "with state for each environment must set recurrent = True in its class; it then acts without "
     "tiles.)"
 )
-TRIALS = 16  # random inputs on which a cheaper call must give the same bits
+TRIALS, TRIED_ROWS = 16, 128  # least numbers of random inputs for which bits must be the same
 
 
 class Tile(NamedTuple):
@@ -226,12 +228,15 @@ class TiledAgent:
             ValueError: the agent's results for one row depend on the contents of others.
         """
         rng = np.random.default_rng(0)
+        spaces = copy.deepcopy(self.agent.env_spaces or (None, None))
+        for space in filter(None, spaces):
+            space.seed(0)
         trials = []
-        for _ in range(TRIALS):
-            drawn = self._draw(inputs, noise, rng)
+        for _ in range(max(TRIALS, math.ceil(TRIED_ROWS / self._n))):
+            drawn = self._draw(inputs, noise, rng, spaces)
             args = (*drawn, self._draw_state(*drawn))
             trials.append((args, self._outcome(method, self._reference, *args)))
-        self._check_independence(method, *trials[0], self._draw(inputs, noise, rng))
+        self._check_independence(method, *trials[0], self._draw(inputs, noise, rng, spaces))
         for tiles in self._candidates:
             if all(self._outcome(method, tiles, *args) == expected for args, expected in trials):
                 return tiles
@@ -254,10 +259,12 @@ class TiledAgent:
                 )
 
     def _draw(
-        self, inputs: tuple[Any, ...], noise: Noise, rng: np.random.Generator
+        self, inputs: tuple[Any, ...], noise: Noise, rng: np.random.Generator, spaces: Any
     ) -> tuple[Any, Any]:
-        """Draw random inputs and noise: floats from a normal distribution, others from spaces."""
-        spaces = self.agent.env_spaces or (None, None)
+        """Draw random inputs and noise: floats from a normal distribution, others from spaces.
+
+        All actions are valid, since a mask that allows one hides differences of probabilities.
+        """
         drawn = []
         for tree, space in zip(inputs, (*spaces, None)):
             random = buffer_func(tree, lambda leaf: leaf.numpy().copy())
@@ -267,6 +274,9 @@ class TiledAgent:
             for leaf in leaves_of(random):
                 if leaf.dtype.kind == "f":
                     leaf[...] = rng.standard_normal(leaf.shape)
+            mask = action_mask_of(random)
+            if mask is not None:
+                mask[...] = 1
             drawn.append(torchify_buffer(random))
         if noise is None:
             return tuple(drawn), None

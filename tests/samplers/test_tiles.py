@@ -7,15 +7,21 @@ import torch
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.vector import CatDqnMlpAgent, DqnMlpAgent, R2d1LstmAgent
 from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
-from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent, GaussianMlpAgent
+from rlpyt.agents.pg.vector import (
+    CategoricalLstmAgent,
+    CategoricalMlpAgent,
+    GaussianMlpAgent,
+    agent_for,
+)
 from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.envs.gym import make
+from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.samplers import tiles
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.tiles import TILE, TiledAgent
-from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of, torchify_buffer
+from tests.masked_env import MaskedEnv
 from tests.parts import ShapedCountEnv
 from tests.samplers.test_matrix import collector_of
 
@@ -121,6 +127,49 @@ def test_only_calls_with_the_bits_of_the_reference_are_made():
         for ranks in (range(1), range(3), range(4), range(5), range(16))
     ]
     assert sizes == [[4], [4], [4], [8], [8, 8]]
+
+
+class RarelyUneven(Uneven):
+    """Rounds otherwise in calls of two rows, for one row in fifty."""
+
+    def forward(self, observation, prev_action, prev_reward):
+        rare = (observation[:, 1:2] > 2.05) & (len(observation) == 2)
+        x = observation[:, :1] * torch.where(rare, 1 + 2**-20, 1.0)
+        return torch.softmax(x + self.bias, -1), x[:, 0]
+
+
+def test_rare_differences_of_few_rows_are_found():
+    (tile,) = tried(CategoricalMlpAgent(ModelCls=RarelyUneven), range(2))
+    assert len(tile.env_idxs) == 4
+
+
+def test_trials_are_the_same_in_every_run_and_no_mask_hides_differences(monkeypatch):
+    seen = []
+
+    def outcome(self, method, calls, inputs, *args):
+        seen.append([leaf.clone() for leaf in leaves_of(inputs)])
+        return found(self, method, calls, inputs, *args)
+
+    found = TiledAgent._outcome
+    monkeypatch.setattr(TiledAgent, "_outcome", outcome)
+    spaces = GymEnvWrapper(MaskedEnv()).spaces
+    for _ in range(2):
+        agent = agent_for(spaces)
+        agent.initialize(spaces)
+        agent.sample_mode(0)
+        n = 3
+        inputs = (
+            torchify_buffer(buffer_from_example(spaces.observation.null_value(), n)),
+            torch.zeros(n, dtype=torch.long),
+            torch.zeros(n),
+        )
+        TiledAgent(agent, range(n)).value(*inputs)
+        spaces.observation.sample()  # which moves the generators of spaces that are not seeded
+    one, other = seen[: len(seen) // 2], seen[len(seen) // 2 :]
+    assert all(torch.equal(x, y) for a, b in zip(one, other) for x, y in zip(a, b, strict=True))
+    at = spaces.observation.null_value()._fields.index("action_mask")
+    assert all((leaves[at] == 1).all() for leaves in one)
+    assert len({leaves[1 - at].numpy().tobytes() for leaves in one}) * n >= tiles.TRIED_ROWS
 
 
 def test_a_model_that_mixes_rows_is_refused():
