@@ -7,8 +7,8 @@ result for environment ``r`` as that of row ``r % TILE`` in a call with exactly 
 one thread, with inputs copied to aligned memory. All layouts give these bits.
 
 Cheaper calls are used if they give the same bits: before its first step the agent is tried on
-random inputs and parameters, for all rows at once and with a few rows of padding. This takes
-milliseconds.
+random inputs and parameters, for all rows at once and with a few rows of padding. This takes from
+0.03 s (an MLP) to a second (convolutions and an LSTM).
 """
 
 from __future__ import annotations
