@@ -172,9 +172,9 @@ def test_a_run_at_its_file_size_limit_names_the_error(tmp_path):
     code = (
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
         "with open('{run_dir}.csv', 'wb', buffering=0) as file:\n"
-        "    while True: file.write(bytes(600))"
+        "    while True: file.write(bytes(6000))"
     )
     sweep = sweep_of(tmp_path, [job(0, code, retries=1)])
     assert launcher_of(sweep).run() == 1
