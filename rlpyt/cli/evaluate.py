@@ -26,6 +26,9 @@ class Eval:
     # take the most likely action; with --no-deterministic sample actions as in training: from the
     # policy (ppo, sac), or with exploration noise (ddpg, td3)
     deterministic: bool = True
+    # number of steps after which an episode counts as unfinished; by default 10000, or the time
+    # limit of the environment if that is longer
+    max_steps: int | None = None
     json: bool = False  # print every return and length as JSON
 
 
@@ -33,7 +36,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Eval, args, prog="rlpyt eval", description=DESCRIPTION)
     run = load(command.run)
-    result = run.evaluate(command.episodes, command.seed, command.deterministic)
+    result = run.evaluate(command.episodes, command.seed, command.deterministic, command.max_steps)
     if command.json:
         print(json.dumps(result.as_dict(), indent=2))
     else:

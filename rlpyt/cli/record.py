@@ -44,7 +44,8 @@ def main(args: Sequence[str]) -> int:
     episodes = grid[0] * grid[1] if command.episodes is None else command.episodes
     run = load(command.run)
     frames = record_video(run, output, episodes, command.max_steps, command.seed, grid)
-    print(f"Saved {frames} frames to {output}")
+    limit = " (the limit, --max-steps)" if frames == command.max_steps else ""
+    print(f"Saved {frames} frames{limit} to {output}")
     return 0
 
 

@@ -69,16 +69,20 @@ def train(
 
 
 def evaluate(
-    run: Run | str | Path, episodes: int = 20, seed: int = EVAL_SEED, deterministic: bool = True
+    run: Run | str | Path,
+    episodes: int = 20,
+    seed: int = EVAL_SEED,
+    deterministic: bool = True,
+    max_steps: int | None = None,
 ) -> Evaluation:
-    """Play episodes with the trained agent of a run, or of a run directory.
+    """Play episodes with the trained agent of a run, or of a run directory; see `Run.evaluate`.
 
     Raises:
         FileNotFoundError: the directory contains no run.
-        ValueError: ``episodes`` is below 1.
+        ValueError: ``episodes`` or ``max_steps`` is below 1.
     """
     loaded = run if isinstance(run, Run) else load(run)
-    return loaded.evaluate(episodes, seed, deterministic)
+    return loaded.evaluate(episodes, seed, deterministic, max_steps)
 
 
 def make(env: str, **kwargs: Any) -> Any:

@@ -176,9 +176,13 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
     sampler = options.sampler
     evaluation: dict[str, Any] = {}
     if options.eval_interval_steps:
+        n_envs = min(options.eval_episodes, sampler.batch_B)
+        steps_per_env = -(-options.eval_episodes // n_envs) * (
+            options.eval_max_steps or LONGEST_EPISODE
+        )
         evaluation = {
-            "eval_n_envs": min(options.eval_episodes, sampler.batch_B),
-            "eval_max_steps": LONGEST_EPISODE * options.eval_episodes,
+            "eval_n_envs": n_envs,
+            "eval_max_steps": steps_per_env * n_envs,
             "eval_max_trajectories": options.eval_episodes,
             "eval_env_kwargs": recipe.eval_kwargs,
         }
@@ -266,6 +270,8 @@ def _check_counts(options: RunOptions) -> None:
             f"sampler.max_lead={lead} must be at least 0, or -1 for an unlimited number of batches."
         )
     whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
+    if options.eval_max_steps is not None:
+        whole_number("eval_max_steps", options.eval_max_steps, 1)
 
 
 def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:

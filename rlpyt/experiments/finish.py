@@ -26,7 +26,7 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     """
     trained = load(run_dir)
     if options.eval_episodes:
-        result = trained.evaluate(options.eval_episodes)
+        result = trained.evaluate(options.eval_episodes, max_steps=options.eval_max_steps)
         say(f"Evaluation: {result}")
         text = json.dumps(result.as_dict(), indent=2) + "\n"
         write_text(run_dir / rundir.EVALUATION, text)

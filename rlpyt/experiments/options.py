@@ -98,6 +98,9 @@ class Settings:
     checkpoint_interval_steps: int | None = None
     eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end
     eval_episodes: int = 20  # episodes per evaluation; 0: no evaluation
+    # steps after which an evaluation episode counts as unfinished; None: 10000 (30000 in
+    # evaluations during training), or the time limit of the environment if that is longer
+    eval_max_steps: int | None = None
     # outputs besides progress.csv (csv): tensorboard, wandb, mlflow, trackio; several with commas
     logger: tuple[str, ...] = ("csv",)
     tensorboard: bool = False  # the same as --logger tensorboard

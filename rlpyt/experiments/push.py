@@ -126,9 +126,11 @@ def model_card(
     }
     seeds = f"seeds from {evaluation['seed']}"
     mode = "deterministic" if evaluation["deterministic"] else "sampled"
+    cut = evaluation["unfinished"]
+    unfinished = f", {cut} of them not played to the end" if cut else ""
     facts = {
         "return": f"{score} (mean and standard deviation of {len(evaluation['returns'])} episodes, "
-        f"{mode} actions, {seeds})",
+        f"{mode} actions, {seeds}{unfinished})",
         "episode length": f"{np.mean(evaluation['lengths']):.0f} steps",
         **_training_facts(run),
         "rlpyt": described.get("rlpyt", VERSION),
@@ -217,10 +219,11 @@ def _evaluation(run: Run) -> dict[str, Any]:
     if _is_current(run, path):
         with contextlib.suppress(ValueError, TypeError, KeyError):
             found = json.loads(path.read_text(encoding="utf-8"))
-            known = {item.name: found[item.name] for item in dataclasses.fields(Evaluation)}
+            names = {item.name for item in dataclasses.fields(Evaluation)}
+            known = {name: value for name, value in found.items() if name in names}
             return Evaluation(**known).as_dict()
     say(f"Evaluating {run.name}: {rundir.EVALUATION} is missing, damaged or older than the agent.")
-    result = run.evaluate()
+    result = run.evaluate(max_steps=run.options.eval_max_steps if run.options else None)
     say(f"Evaluation: {result}")
     return result.as_dict()
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed, undisturbed
 
 EVAL_SEED = 1_000_000  # far from training seeds, so that evaluation episodes differ
+EVAL_STEPS = 10_000  # limit of an evaluation episode, unless the environment has a longer one
 
 
 def train(
@@ -146,12 +148,21 @@ def _check_run_dir(run_dir: Path, resume: bool) -> None:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns and lengths of complete episodes, played one after the other."""
+    """Returns and lengths of episodes, played one after the other.
+
+    Attributes:
+        returns, lengths: return and number of steps of each episode.
+        seed: seed of the first episode.
+        deterministic: True if the most likely actions were taken.
+        unfinished: number of episodes that a limit of steps ended; they count with the return until
+            then.
+    """
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     seed: int
     deterministic: bool
+    unfinished: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, with mean and standard deviation of the return, for JSON."""
@@ -163,10 +174,11 @@ class Evaluation:
         return float(np.std(self.returns))
 
     def __str__(self) -> str:
+        unfinished = f", {self.unfinished} of them unfinished" if self.unfinished else ""
         return (
             f"return {np.mean(self.returns):.1f} (standard deviation {self._std:.1f}, "
             f"lowest {min(self.returns):.1f}) over {len(self.returns)} episodes "
-            f"of {np.mean(self.lengths):.0f} steps"
+            f"of {np.mean(self.lengths):.0f} steps{unfinished}"
         )
 
 
@@ -267,6 +279,7 @@ class Run:
         env: Any,
         seed: int | None = None,
         deterministic: bool = True,
+        max_steps: int | None = None,
     ) -> Any:
         """Play one episode.
 
@@ -274,16 +287,23 @@ class Run:
             env: environment made by :meth:`env`.
             seed: seed of the environment; ``None`` to keep its random state.
             deterministic: as in :meth:`act`.
+            max_steps: number of steps after which to stop; ``None``: play to the end.
 
         Returns:
             The TrajInfo of the episode: ``Length``, ``Return`` and fields of the environment.
         """
+        return self._play(env, seed, deterministic, max_steps)[0]
+
+    def _play(
+        self, env: Any, seed: int | None, deterministic: bool, max_steps: int | None
+    ) -> tuple[Any, bool]:
+        """Play one episode; return its TrajInfo, and True if the episode has ended."""
         if seed is not None:
             env.seed(seed)
         traj_info = self.recipe.TrajInfoCls()
         observation, reward, done, t = env.reset(), 0.0, False, 0
         self.reset()
-        while not done:
+        while not done and t != max_steps:
             try:
                 action = self.act(observation, reward, deterministic)
             except ValueError as error:
@@ -294,23 +314,48 @@ class Run:
             traj_info.step(observation, action, reward, done, None, info)
             observation = next_observation
             done = done and bool(getattr(info, "traj_done", True))
-        return traj_info
+        return traj_info, bool(done)
 
     def evaluate(
-        self, episodes: int = 20, seed: int = EVAL_SEED, deterministic: bool = True
+        self,
+        episodes: int = 20,
+        seed: int = EVAL_SEED,
+        deterministic: bool = True,
+        max_steps: int | None = None,
     ) -> Evaluation:
         """Play episodes, the first with ``seed``, and return their returns (Atari: game scores).
 
+        Args:
+            episodes: number of episodes.
+            seed: seed of the first episode, incremented for each further one.
+            deterministic: as in :meth:`act`.
+            max_steps: number of steps after which an episode is ended, with a warning, and counts
+                as unfinished; ``None``: 10,000, or the time limit of the environment if that is
+                longer.
+
         Raises:
-            ValueError: ``episodes`` is below 1.
+            ValueError: ``episodes`` or ``max_steps`` is below 1.
         """
         if episodes < 1:
             raise ValueError(f"episodes={episodes} must be at least 1.")
+        if max_steps is not None:
+            max_steps = whole_number("max_steps", max_steps, 1)
         with undisturbed(), contextlib.closing(self.env()) as env:
             set_seed(seed)  # for sampled actions
-            played = [self.play(env, seed + i, deterministic) for i in range(episodes)]
-        returns = tuple(float(info.get("GameScore", info.Return)) for info in played)
-        return Evaluation(returns, tuple(int(i.Length) for i in played), seed, deterministic)
+            limit = max_steps or max(EVAL_STEPS, getattr(env, "horizon", None) or 0)
+            played = [self._play(env, seed + i, deterministic, limit) for i in range(episodes)]
+        infos, ended = zip(*played, strict=True)
+        unfinished = episodes - sum(ended)
+        if unfinished:
+            warnings.warn(
+                f"{unfinished} of {episodes} episodes did not end within {limit:,} steps and count "
+                "with their returns until then. Raise max_steps (--max-steps, in training "
+                "--eval-max-steps), or give the environment a time limit.",
+                stacklevel=2,
+            )
+        returns = tuple(float(info.get("GameScore", info.Return)) for info in infos)
+        lengths = tuple(int(info.Length) for info in infos)
+        return Evaluation(returns, lengths, seed, deterministic, unfinished)
 
     def export(self, path: Path | str, to: str | None = None, steps: int = 100) -> float:
         """Export the policy to one file, with which `rlpyt.load_policy` acts without this run.

@@ -521,6 +521,7 @@ class AsyncRlEval(AsyncRlBase):
         if traj_infos is None or self.state.evaluation_pending:
             return
         self._training_since += waited
+        self.warn_if_unfinished(len(traj_infos))
         self.write_row(self.state.itr, (traj_infos, waited))
 
 

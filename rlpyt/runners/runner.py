@@ -93,6 +93,7 @@ class MinibatchRlBase(BaseRunner):
     _cpus_before: list[int] | None = None  # the process's CPUs before it was pinned
     _threads_before: int | None = None  # torch's threads before they were limited
     _n_threads_given = False
+    _warned_of_unfinished = False
 
     # Attributes of rlpyt's runners, which subclasses read and set.
     _opt_infos = _state_property("opt_infos")
@@ -467,9 +468,21 @@ class MinibatchRlBase(BaseRunner):
         if itr >= self.min_itr_learn - 1 or itr <= 0:
             self.agent.eval_mode(max(itr, 0))
             traj_infos = self.sampler.evaluate_agent(max(itr, 0))
-            if not traj_infos and not self._signals.has_come():
-                logger.log("WARNING: no evaluation episode ended; raise eval_max_steps.")
+            self.warn_if_unfinished(len(traj_infos))
         return traj_infos, time.monotonic() - started
+
+    def warn_if_unfinished(self, n_ended: int) -> None:
+        """Warn, once, if ``eval_max_steps`` ended an evaluation before its episodes."""
+        expected = self.sampler.eval_max_trajectories
+        if self._warned_of_unfinished or n_ended >= (expected or 1) or self._signals.has_come():
+            return
+        self._warned_of_unfinished = True
+        ended = f"{n_ended} of {expected} evaluation episodes" if expected else "no episode"
+        warnings.warn(
+            f"{ended} ended within an evaluation of eval_max_steps={self.sampler.eval_max_steps} "
+            "steps; unfinished ones are not counted. Raise eval_max_steps (--eval-max-steps), or "
+            "give the environment a time limit."
+        )
 
     def begin_evaluation(self) -> None:
         """Save the state that an evaluation changes, for a checkpoint written during it."""

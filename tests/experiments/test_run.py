@@ -2,11 +2,13 @@
 
 from importlib.util import find_spec
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
 import rlpyt
+from rlpyt.experiments import run as run_module
 from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.hardware import affinity
@@ -96,6 +98,56 @@ def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):
     assert first.returns == tuple(float(n) for n in first.lengths)
     with pytest.raises(ValueError, match="episodes=0"):
         run.evaluate(0)
+
+
+class Endless(gymnasium.Env):
+    """Ten numbers in turn; episodes with odd numbers end, after three steps."""
+
+    observation_space = gymnasium.spaces.Box(0, 10, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    number = 0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.number = 0, self.number + 1 if seed is None else seed
+        return self.observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self.observe(), 1.0, self.t == 3 and self.number % 2 == 1, False, {}
+
+    def observe(self):
+        return np.array([self.t % 10, 1], np.float32)
+
+
+def test_evaluation_ends_where_episodes_do_not(tmp_path, monkeypatch):
+    options = tiny(f"{__name__}:Endless", eval_max_steps=7)
+    train(options, tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    with pytest.warns(
+        UserWarning, match=r"2 of 3 episodes .* within 7 steps .*--max-steps"
+    ) as said:
+        result = run.evaluate(3, max_steps=7)
+    assert len(said) == 1
+    assert (result.returns, result.lengths, result.unfinished) == ((7, 3, 7), (7, 3, 7), 2)
+    assert "2 of them unfinished" in str(result) and result.as_dict()["unfinished"] == 2
+    monkeypatch.setattr(run_module, "EVAL_STEPS", 20)  # the default
+    with pytest.warns(UserWarning, match="1 of 1 episodes did not end within 20 steps"):
+        assert run.evaluate(1).lengths == (20,)
+    with pytest.raises(ValueError, match="max_steps"):
+        run.evaluate(1, max_steps=0)
+
+
+def test_the_default_limit_of_an_evaluation_is_no_shorter_than_a_time_limit(cartpole, monkeypatch):
+    monkeypatch.setattr(run_module, "EVAL_STEPS", 3)
+    assert rlpyt.load(cartpole).evaluate(2).unfinished == 0
+
+
+def test_an_evaluation_in_training_that_its_limit_ends_is_named(tmp_path):
+    settings = dict(eval_interval_steps=16, eval_episodes=4, eval_max_steps=7)
+    with pytest.warns(UserWarning, match=r"[0-2] of 4 .* eval_max_steps=28 ") as said:
+        train(tiny(f"{__name__}:Endless", **settings), tmp_path / "run")
+    assert sum("eval_max_steps" in str(w.message) for w in said) == 1
 
 
 def test_a_run_without_snapshot_says_so(cartpole, tmp_path):
