@@ -76,6 +76,10 @@ class RankTimeout(RankError, TimeoutError):
     """A rank kept the others waiting for longer than the runner allows."""
 
 
+class ConcurrentRunError(RlpytError, RuntimeError):
+    """Another thread of this process is training; trainings need a process each."""
+
+
 class NonFiniteError(RlpytError, ArithmeticError):
     """A loss, gradient or model output is NaN or infinite; the message names its source."""
 

@@ -5,6 +5,7 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.utils.files import new_directory
 from rlpyt.utils.text import counted
 
 if TYPE_CHECKING:
@@ -74,9 +76,10 @@ def main(args: Sequence[str]) -> int:
     if command.dry_run:
         print("\n".join(planned.describe()))
         return 0
-    directory = command.directory or planned.default_directory()
-    print(f"{planned.describe()[0]} in {directory}", flush=True)
-    return launch(directory, **planned.arguments())
+    given, new = command.directory, planned.default_directory()
+    with nullcontext(given) if given else new_directory(new) as directory:
+        print(f"{planned.describe()[0]} in {directory}", flush=True)
+        return launch(directory, **planned.arguments())
 
 
 def _check_resume_flags(command: Sweep) -> None:

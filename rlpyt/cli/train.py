@@ -19,7 +19,7 @@ from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_options
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.experiments.run import train
-from rlpyt.experiments.rundir import default_run_dir
+from rlpyt.experiments.rundir import run_directory
 from rlpyt.experiments.settings import default_options, setting_types
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
@@ -53,7 +53,6 @@ def main(args: Sequence[str]) -> int:
         return 0
     if given_dir is None and torchrun.place() is not None:
         raise UsageError("torchrun requires --run-dir: restarted runs resume from there.")
-    run_dir = given_dir or default_run_dir(options)
     kind, n = options.sampler.kind, options.sampler.n_workers
     workers = kind if kind == "serial" else f"{kind}, {n} workers"
     if options.sampler.asynchronous:
@@ -63,10 +62,14 @@ def main(args: Sequence[str]) -> int:
         workers = f"{options.ranks} ranks, each: {workers}"
     announcement = (
         f"Training {algo_name} on {env_id} for {{steps}} steps "
-        f"({workers}, {options.sampler.batch_B} environments, seed {options.seed}) in {run_dir}"
+        f"({workers}, {options.sampler.batch_B} environments, seed {options.seed})"
     )
-    with showing_how_to_resume(run_dir), _naming_flags(options):
-        hooks = [ProgressHook(announcement=announcement)]
+    with (
+        run_directory(options, given_dir) as run_dir,
+        showing_how_to_resume(run_dir),
+        _naming_flags(options),
+    ):
+        hooks = [ProgressHook(announcement=f"{announcement} in {run_dir}")]
         train(options, run_dir, hooks=hooks, finish=finish)
     return 0
 

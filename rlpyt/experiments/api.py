@@ -11,7 +11,7 @@ from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, 
 from rlpyt.experiments.registry import algorithm_class, name_of
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load
 from rlpyt.experiments.run import train as train_run
-from rlpyt.experiments.rundir import default_run_dir
+from rlpyt.experiments.rundir import run_directory
 from rlpyt.experiments.settings import default_options
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils.names import UnknownName
@@ -61,11 +61,11 @@ def train(
     """
     options = options_of(algo, env, agent=agent, preset=preset, **settings)
     options = options.updated({"steps": steps, "seed": seed})
-    path = default_run_dir(options) if run_dir is None else Path(run_dir)
-    announcement = f"Training {options.algo_name} on {options.env} for {{steps}} steps in {path}"
-    shown = [ProgressHook(announcement=announcement)] if progress else []
-    train_run(options, path, hooks=[*shown, *hooks], resume=resume)
-    return load(path)
+    with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
+        what = f"{options.algo_name} on {options.env} for {{steps}} steps"
+        shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
+        train_run(options, path, hooks=[*shown, *hooks], resume=resume)
+        return load(path)
 
 
 def evaluate(

@@ -48,8 +48,8 @@ def train(
 
     Args:
         options: options of the run.
-        run_dir: run directory, created if it does not exist and removed if the run fails to start.
-            Must not contain a run, except to ``resume`` it.
+        run_dir: run directory, created if it does not exist. Must not contain a run, except to
+            ``resume`` it. If the run fails to start, a new or empty one is removed.
         hooks: hooks of the runner.
         resume: resume from the latest checkpoint in ``run_dir``.
         finish: called with options and ``run_dir`` after training, while loggers take files.
@@ -71,7 +71,7 @@ def train(
     check_device(options.device)
     if not started_by_this_job(run_dir):
         _check_run_dir(run_dir, resume)
-    new, created = not run_dir.exists(), False
+    new, created = not any(run_dir.glob("*")), False
     hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
     context = run_context(

@@ -1,9 +1,11 @@
 """Run directories: names and contents."""
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rlpyt.experiments.options import CONFIG, RunOptions
+from rlpyt.utils.files import new_directory
 
 ROOT = Path("data")  # below the current directory
 
@@ -37,12 +39,12 @@ def has_rows(run_dir: Path) -> bool:
     return progress.exists() and progress.stat().st_size > 0
 
 
-def default_run_dir(options: RunOptions) -> Path:
-    """Return ``data/<algorithm>-<environment>-<timestamp>``, with a number if that exists."""
+def run_directory(options: RunOptions, given: Path | None) -> AbstractContextManager[Path]:
+    """Return a context with the directory given for a run, or with a new one.
+
+    The new one is ``data/<algorithm>-<environment>-<timestamp>``, with a number if that exists.
+    """
+    if given is not None:
+        return nullcontext(given)
     env = options.env.replace("/", "-").replace(":", "-")
-    name = f"{options.algo_name}-{env}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path, number = ROOT / name, 1
-    while path.exists():
-        number += 1
-        path = ROOT / f"{name}-{number}"
-    return path
+    return new_directory(ROOT / f"{options.algo_name}-{env}-{time.strftime('%Y%m%d-%H%M%S')}")

@@ -39,6 +39,7 @@ from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.lock import TRAINING
 from rlpyt.utils.processes import pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
@@ -275,11 +276,12 @@ class MinibatchRlBase(BaseRunner):
             SystemExit: Ctrl-C (code 130), SIGTERM (143) or SIGHUP (129) stopped the run; a
                 checkpoint was saved first.
             CheckpointError: the last checkpoint of a finished or stopped run could not be saved.
+            ConcurrentRunError: another thread of this process is training.
             WorkerError: a worker died or hung. A checkpoint of the last complete iteration is saved
                 first, as for other errors raised while sampling.
         """
         stopped, saved = "", None  # a signal after the last iteration has no effect
-        with self._signals as signals:
+        with TRAINING.hold(), logger.training(), self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()

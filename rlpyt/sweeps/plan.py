@@ -49,7 +49,7 @@ class SweepPlan:
     jobs: tuple[Job, ...]
 
     def default_directory(self) -> Path:
-        """Return ``data/<title>-<timestamp>``."""
+        """Return ``data/<title>-<timestamp>``, which may exist."""
         name = dir_names([{"": self.spec.title}])[0].removeprefix("_")
         return ROOT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 

@@ -6,13 +6,14 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from rlpyt.sweeps.directory import QUEUE, log_exps_tree
 from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import read_code, slots_of
 from rlpyt.sweeps.start import launch
+from rlpyt.utils.files import new_directory
 from rlpyt.utils.launching.affinity import prepend_run_slot
 from rlpyt.utils.launching.machine import egl_device
 from rlpyt.utils.launching.run_limit import MAX_RUNS, check_count
@@ -122,14 +123,14 @@ def run_experiments(
     """
     remedy = "pass max_runs to run_experiments if this is intended"
     check_count(len(variants) * runs_per_setting, max_runs, experiment_title, remedy)
-    exp_dir = Path(get_log_dir(experiment_title)).absolute()
     jobs = script_jobs(
         script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries
     )
     resources = read_code(affinity_code)
     slots_of(resources)  # raises for missing hardware, before anything is written
-    log_exps_tree(exp_dir, log_dirs, runs_per_setting)
-    code = launch(exp_dir, jobs, experiment_title, resources, egl_device=set_egl_device)
+    with new_directory(os.path.abspath(get_log_dir(experiment_title))) as exp_dir:
+        log_exps_tree(exp_dir, log_dirs, runs_per_setting)
+        code = launch(exp_dir, jobs, experiment_title, resources, egl_device=set_egl_device)
     if code > 1:
         raise SystemExit(code)
     return code

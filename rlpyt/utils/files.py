@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -80,6 +81,31 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in UTF-8 atomically (see ``atomic_write``)."""
     with atomic_write(path) as file:
         file.write(text.encode())
+
+
+@contextmanager
+def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Create a directory for a block, which is removed if it is empty at the end.
+
+    If the path exists, the next free of ``<path>-2``, ``<path>-3``, ... is created instead.
+    Processes that choose the same path at the same time get different directories.
+
+    Raises:
+        OSError: the directory cannot be created.
+    """
+    for number in itertools.count(1):
+        directory = Path(path if number == 1 else f"{os.fspath(path)}-{number}")
+        try:
+            directory.mkdir(parents=True)
+            break
+        except FileExistsError:
+            if not directory.exists():  # a parent is a file
+                raise
+    try:
+        yield directory
+    finally:
+        with suppress(OSError):
+            directory.rmdir()
 
 
 def sync_file(file: BinaryIO) -> None:

@@ -23,6 +23,7 @@ import psutil
 
 from rlpyt.errors import WorkerError
 from rlpyt.utils import fork_server
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import lose_unwritable_output
 
 LONGEST_TRACEBACK = 20_000  # characters
@@ -266,6 +267,7 @@ def be_a_child(starter_lasts: bool = True) -> None:
         if starter_lasts:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     lose_unwritable_output()
+    logger.forget_parent()
     _release_fork_server()
     parent = mp.parent_process()
     if parent is not None:

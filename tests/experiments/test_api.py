@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -11,10 +12,13 @@ import rlpyt
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.errors import ConcurrentRunError
+from rlpyt.experiments import rundir
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.registry import base_algorithm, import_named, name_of
 from rlpyt.experiments.settings import default_options, plain_fields
 from rlpyt.models.mlp import MlpModel
+from rlpyt.runners.hooks import Hook
 from rlpyt.utils.checks import setting
 from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
@@ -86,6 +90,34 @@ def test_training_in_python_is_the_command(tmp_path, monkeypatch):
     assert all(torch.equal(x, y) for x, y in pairs)
     assert rlpyt.evaluate(run, 2) == rlpyt.evaluate("b", 2)
     assert repr(run) == "Run('a': ppo on CartPole-v1, iteration 9)"
+
+
+def test_two_runs_of_the_same_second_get_different_directories(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rundir.time, "strftime", lambda format: "now")
+    for _ in range(2):
+        rlpyt.train("ppo", "CartPole-v1", steps=64, **SERIAL)
+    with pytest.raises(ValueError, match="minibatches"):  # fails to start
+        rlpyt.train("ppo", "CartPole-v1", steps=64, minibatches=0, **SERIAL)
+    names = ["ppo-CartPole-v1-now", "ppo-CartPole-v1-now-2"]
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == names
+
+
+def test_a_training_in_a_second_thread_is_refused(tmp_path):
+    settings = dict(steps=64, **SERIAL)
+
+    class Second(Hook):
+        def on_start(self, runner):
+            with ThreadPoolExecutor(1) as thread:
+                second = thread.submit(
+                    rlpyt.train, "ppo", "CartPole-v1", run_dir=tmp_path / "b", **settings
+                )
+            self.error = second.exception()
+
+    second = Second()
+    rlpyt.train("ppo", "CartPole-v1", run_dir=tmp_path / "a", hooks=[second], **settings)
+    assert isinstance(second.error, ConcurrentRunError)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_classes_train_and_are_loaded_by_name(tmp_path):

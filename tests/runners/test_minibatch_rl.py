@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,14 +15,14 @@ from rlpyt.agents.pg.vector import CategoricalLstmAgent
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
-from rlpyt.errors import NonFiniteError, itr_of
+from rlpyt.errors import ConcurrentRunError, NonFiniteError, itr_of
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.utils.checkpoint import CheckpointError
+from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.logging.context import run_context
 from tests.parts import SmallMlp
 
@@ -63,6 +64,35 @@ def unmeasured(row):
     """Return the columns that depend neither on the clock nor on the machine's use."""
     measured = ("Time", "PerSecond", "CpuCores", "Memory")
     return {name: cell for name, cell in row.items() if not any(x in name for x in measured)}
+
+
+class TrainsAnother(Hook):
+    """Trains another agent in the first iteration, without a run of its own."""
+
+    def on_iteration(self, runner, itr):
+        if itr == 0:
+            runner_for(n_itr=3, log_interval_steps=1).train()
+
+
+def test_a_training_inside_another_one_writes_nothing_to_its_run(tmp_path):
+    with run_context(tmp_path, 0, "outer"):
+        runner_for(n_itr=4, hooks=[TrainsAnother()]).train()
+    assert [row["Diagnostics/Iteration"] for row in rows_of(tmp_path)] == ["1", "3"]
+    assert load_checkpoint(tmp_path / "checkpoint").state["itr"] == 3
+    assert len([*(tmp_path / "checkpoint").glob("checkpoint-*")]) == 1
+
+
+def test_a_second_thread_cannot_train_meanwhile():
+    class Second(Hook):
+        def on_start(self, runner):
+            with ThreadPoolExecutor(1) as thread:
+                self.error = thread.submit(runner_for(n_itr=1).train).exception()
+
+    second = Second()
+    runner_for(n_itr=1, hooks=[second]).train()
+    assert isinstance(second.error, ConcurrentRunError)
+    with ThreadPoolExecutor(1) as thread:  # afterwards it can
+        thread.submit(runner_for(n_itr=1).train).result()
 
 
 class StopAfter(Hook):

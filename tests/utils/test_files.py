@@ -3,12 +3,14 @@
 import os
 import resource
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
 from rlpyt.experiments.options import CONFIG, RunOptions
-from rlpyt.utils.files import atomic_write, write_text
+from rlpyt.utils.files import atomic_write, new_directory, write_text
 from rlpyt.utils.logging.sinks import CsvSink, TextFile
 
 
@@ -85,3 +87,27 @@ def test_a_full_disk_is_named_with_what_is_free(tmp_path):
     (tmp_path / "file").symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"No space left on device \(.* MiB are free\): '.*file'"):
         write(tmp_path / "file")
+
+
+def test_each_of_several_gets_a_new_directory(tmp_path):
+    path, at_once = tmp_path / "a" / "run", threading.Barrier(8)
+
+    def create(number):
+        at_once.wait()
+        with new_directory(path) as directory:
+            (directory / f"{number}").touch()
+        return directory
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(create, range(8)))
+    assert {d.name for d in found} == {"run", *(f"run-{n}" for n in range(2, 9))}
+    assert [len([*d.iterdir()]) for d in found] == [1] * 8
+
+
+def test_a_new_directory_without_content_is_removed(tmp_path):
+    with pytest.raises(KeyError), new_directory(tmp_path / "run"):
+        raise KeyError
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError), new_directory(tmp_path / "file" / "run"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

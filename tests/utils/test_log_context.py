@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,11 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.errors import ConcurrentRunError
 from rlpyt.experiments.options import RunOptions
+from rlpyt.processes.child import Child, ChildSpec
+from rlpyt.processes.group import ChildGroup
+from rlpyt.processes.pipe import Pipes
 from rlpyt.utils.logging import context, logger
 from rlpyt.utils.logging.context import (
     RunDirectoryError,
@@ -27,6 +32,24 @@ from rlpyt.utils.logging.context import (
     run_context,
 )
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.serialize import ByValue
+
+
+class Rows:
+    def __init__(self):
+        self.rows = []
+
+    def write(self, row, step):
+        self.rows.append(row)
+
+    def close(self):
+        pass
+
+
+class Logs(Child):
+    def log(self):
+        write_row(x=-1)
+        logger.rewind("x", -1)
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +125,61 @@ def test_directories_of_other_log_dirs(root, tmp_path, monkeypatch):
     with run_context(tmp_path / "exact", 0, "n") as run_dir:
         assert run_dir == tmp_path / "exact"
     assert get_log_dir("e", "/r", date=False) == "/r/local/e"
+
+
+def test_runs_with_the_time_in_their_path_get_different_directories(root, monkeypatch):
+    monkeypatch.setattr(context, "get_log_dir", lambda path: root / "one second" / path)
+    found = []
+    for _ in range(2):
+        with logger_context("exp", 0, "n") as run_dir:
+            write_row(x=1)
+            found.append(run_dir.name)
+    with pytest.raises(ValueError), logger_context("exp", 0, "n", loggers=["no such"]):
+        pass
+    assert found == sorted(path.name for path in (root / "one second/exp").iterdir())
+    assert found == ["run_0", "run_0-2"]
+
+
+def test_a_second_thread_is_refused_while_the_first_logs_a_run(tmp_path):
+    def enter():
+        with logger_context(tmp_path, 1, "n"):
+            pass
+
+    with ThreadPoolExecutor(1) as thread, logger_context(tmp_path, 0, "n"):
+        with pytest.raises(ConcurrentRunError, match="in one thread .* n_jobs=1"):
+            thread.submit(enter).result()
+        write_row(x=1)
+    assert not (tmp_path / "run_1").exists()
+    assert (tmp_path / "run_0" / "progress.csv").read_text() == "x\n1\n"
+    with ThreadPoolExecutor(1) as thread:  # one after the other
+        thread.submit(enter).result()
+
+
+def test_a_run_inside_another_one_has_its_own_outputs(tmp_path):
+    outside, seen = Rows(), Rows()
+    logger.add_sink(outside)
+    with logger_context(tmp_path, 0, "n"):
+        logger.add_sink(seen)
+        logger.record_tabular("x", 1)
+        with logger.prefix("outer "), logger_context(tmp_path, 1, "n"):
+            logger.log("inner line")
+            write_row(y=2)
+        logger.dump_tabular()
+    assert (tmp_path / "run_0" / "progress.csv").read_text() == "x\n1\n"
+    assert (tmp_path / "run_1" / "progress.csv").read_text() == "y\n2\n"
+    assert seen.rows == [{"x": 1}] and outside.rows == [{"y": 2}, {"x": 1}]
+    assert "| inner line" in (tmp_path / "run_1" / "debug.log").read_text()
+    assert "inner line" not in (tmp_path / "run_0" / "debug.log").read_text()
+
+
+def test_a_forked_child_does_not_write_to_the_files_of_its_parent(tmp_path):
+    with logger_context(tmp_path, 0, "n"):
+        write_row(x=1)
+        children = ChildGroup("child", [ChildSpec(0, Logs, ByValue(None))], transport=Pipes("fork"))
+        assert children.call("log") == [None]
+        children.shutdown()
+        write_row(x=2)
+    assert (tmp_path / "run_0" / "progress.csv").read_text() == "x\n1\n2\n"
 
 
 def test_everything_is_closed_and_reset_after_an_error(tmp_path):

@@ -8,13 +8,14 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from rlpyt.utils import torchrun
+from rlpyt.utils.files import new_directory
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
@@ -58,6 +59,7 @@ def get_log_dir(
     return os.path.join(root, "local", *now, experiment_name)
 
 
+@contextmanager
 def logger_context(
     log_dir: PathLike,
     run_ID: int | str,
@@ -68,15 +70,16 @@ def logger_context(
     use_summary_writer: bool = False,
     resume: bool = False,
     loggers: str | Iterable[str] = (),
-) -> AbstractContextManager[Path]:
+) -> Iterator[Path]:
     """Log a run to its own directory; call the runner's ``train()`` in the block.
 
         with logger_context("cartpole", run_ID=0, name="ppo", log_params={"lr": 3e-4}):
             runner.train()
 
     The directory is ``<log_dir>/run_<run_ID>``, below ``LOG_DIR/local/<yyyymmdd>/<hhmmss>`` unless
-    ``log_dir`` is absolute, is in ``LOG_DIR``, or ``override_prefix`` is set. See ``run_context``
-    for its content, the other arguments and the errors.
+    ``log_dir`` is absolute, is in ``LOG_DIR``, or ``override_prefix`` is set. If one with the time
+    in its path exists, a number is added. See ``run_context`` for its content, the other arguments
+    and the errors.
 
     Args:
         log_dir: path of the experiment; runs with the same settings share it.
@@ -89,16 +92,28 @@ def logger_context(
         resume: continue in a directory that contains a run.
         loggers: further outputs, such as ["tensorboard", "wandb"].
     """
-    return run_context(
-        _run_dir(log_dir, run_ID, override_prefix),
-        run_ID,
-        name,
-        log_params,
-        snapshot_mode,
-        use_summary_writer,
-        resume,
-        loggers,
-    )
+    path = Path(log_dir, f"run_{run_ID}")
+    within_root = path.absolute().is_relative_to(Path(LOG_DIR).absolute())
+    if override_prefix or path.is_absolute() or within_root:
+        directory: AbstractContextManager[Path] = nullcontext(path)
+    elif torchrun.is_first():
+        directory = new_directory(get_log_dir(path))
+    else:
+        directory = nullcontext(Path(get_log_dir(path)))
+    with (
+        directory as run_dir,
+        run_context(
+            run_dir,
+            run_ID,
+            name,
+            log_params,
+            snapshot_mode,
+            use_summary_writer,
+            resume,
+            loggers,
+        ) as absolute,
+    ):
+        yield absolute
 
 
 @contextmanager
@@ -119,6 +134,9 @@ def run_context(
     progress.csv, debug.log, params.json, the snapshots, and while in use run.lock. At the end of
     the block, even after an error, all of them are closed and the logger is restored; after an
     error debug.log ends with its traceback.
+
+    A run inside another one, in a hook for example, has outputs of its own: the other one's receive
+    none of its rows. Threads must log their runs one after the other.
 
     Among processes started by torchrun, only rank 0 does this. A run that torchrun restarts is
     resumed.
@@ -143,6 +161,7 @@ def run_context(
     Raises:
         RunDirectoryError: the directory is a file, is not writable, or is in use by another
             process; the message gives the reason and the remedy.
+        ConcurrentRunError: another thread of this process logs a run.
         ValueError: ``snapshot_mode`` or a logger is unknown.
         ImportError: the package of a logger is not installed.
     """
@@ -154,8 +173,7 @@ def run_context(
         return
     check_installed(chosen)
     resume = resume or asked_to_resume(run_dir) or started_by_this_job(run_dir)
-    _make_dir(run_dir)
-    with lock.RunLock(run_dir), logger.session():
+    with lock.RUN.hold(), lock.RunLock(_made(run_dir)), logger.run_session():
         progress = run_dir / "progress.csv"
         if not resume and progress.exists() and progress.stat().st_size > 0:
             _move_aside(run_dir)
@@ -284,15 +302,8 @@ def _files_of_runs(root: Path, name: str) -> list[Path]:
     return [path for path in found if not any(part.startswith(ASIDE) for part in path.parts)]
 
 
-def _run_dir(log_dir: PathLike, run_ID: int | str, override_prefix: bool) -> Path:
-    path = Path(log_dir, f"run_{run_ID}")
-    within_root = path.absolute().is_relative_to(Path(LOG_DIR).absolute())
-    if override_prefix or path.is_absolute() or within_root:
-        return path.absolute()
-    return Path(get_log_dir(path)).absolute()
-
-
-def _make_dir(run_dir: Path) -> None:
+def _made(run_dir: Path) -> Path:
+    """Create a run's directory; return it."""
     try:
         nearest = next(path for path in [run_dir, *run_dir.parents] if path.exists())
         if not nearest.is_dir():
@@ -308,3 +319,4 @@ def _make_dir(run_dir: Path) -> None:
             f"cannot log to {run_dir}: not writable ({error.strerror or error}). Choose another "
             "log_dir, or assign rlpyt.utils.logging.context.LOG_DIR."
         ) from error
+    return run_dir

@@ -6,7 +6,7 @@ import copy
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,10 @@ from rlpyt.utils.logging.tracking import TrackerSink
 from rlpyt.utils.logging.values import plain_value, statistics
 
 PathLike = str | os.PathLike[str]
+OF_A_RUN = (  # attributes that a run has for itself
+    *("_texts", "_tables", "_held_tables", "_sinks", "_summary", "_summary_dir", "_snapshot_dir"),
+    *("_prefixes", "_tabular_prefixes", "_row", "_step"),
+)
 
 
 class Logger:
@@ -50,6 +54,8 @@ class Logger:
         self._snapshot_mode = "none"
         self._snapshot_gap = 1
         self._snapshot_failures = 0
+        self._outside: dict[str, Any] = {}  # outputs from before the current run; empty: no run
+        self._training = False  # in the current run
 
     # Text lines
 
@@ -367,11 +373,7 @@ class Logger:
 
         Outputs added in the block are closed; earlier ones are kept.
         """
-        before = {
-            name: copy.copy(value) if isinstance(value, (list, dict)) else value
-            for name, value in vars(self).items()
-        }
-        kept = set(self._outputs())
+        before, kept = _copied(vars(self)), set(self._outputs())
         try:
             yield self
         finally:
@@ -379,6 +381,28 @@ class Logger:
                 if output not in kept:
                     output.close()
             vars(self).update(before)
+
+    @contextmanager
+    def run_session(self) -> Iterator[Logger]:
+        """Restore the logger's state at the end of a run.
+
+        A run inside another one starts with the outputs from before that one.
+        """
+        with self.session():
+            outside = self._outside or {name: vars(self)[name] for name in OF_A_RUN}
+            self._outside = _copied(outside)
+            vars(self).update(_copied(outside), _training=False)
+            yield self
+
+    @contextmanager
+    def training(self) -> Iterator[Logger]:
+        """Let a training write to the current run, unless it is inside another training of it."""
+        with self.run_session() if self._training else nullcontext():
+            self._training = True
+            try:
+                yield self
+            finally:
+                self._training = False
 
     def _outputs(self) -> list[Guarded]:
         files = [*self._texts.values(), *self._tables.values(), *self._held_tables.values()]
@@ -393,6 +417,11 @@ def _pushed(stack: list[str], item: str) -> Iterator[None]:
         yield
     finally:
         del stack[depth:]
+
+
+def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of attributes; the outputs themselves are shared."""
+    return {k: copy.copy(v) if isinstance(v, (list, dict)) else v for k, v in state.items()}
 
 
 def _with_parent(file_name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Lock file with the owner's process id: one live process per run directory."""
+"""Locks: one live process per run directory, and one training per process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from rlpyt.errors import RlpytError
+from rlpyt.errors import ConcurrentRunError, RlpytError
 from rlpyt.utils.files import naming
 
 _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
@@ -21,6 +22,43 @@ _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 
 class RunDirectoryError(RlpytError, RuntimeError):
     """Unusable run directory; the message gives the reason and the remedy."""
+
+
+class OneThread:
+    """Lock for what only one thread of a process may do at a time; the same thread may nest it.
+
+    Args:
+        what: what the threads do, for the message.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._holders: dict[int, list[int]] = {}  # process -> [thread]; forked children inherit it
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock during a block.
+
+        Raises:
+            ConcurrentRunError: another thread holds the lock.
+        """
+        own, process = [threading.get_ident()], os.getpid()
+        holder = self._holders.setdefault(process, own)
+        if holder != own:
+            raise ConcurrentRunError(
+                f"{self.what} must run in one thread of a process at a time, and another thread "
+                "has one: they would share random generators, the logger, signals and CPU cores. "
+                "Run each in a process of its own, for example by `rlpyt sweep`; with Optuna use "
+                "n_jobs=1 in several processes that share a storage."
+            )
+        try:
+            yield
+        finally:
+            if holder is own:
+                del self._holders[process]
+
+
+TRAINING, RUN = OneThread("a training"), OneThread("a logged run")
 
 
 class RunLock:

@@ -26,6 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _current = Logger()
+_of_parent: Logger | None = None  # a forked child's
 
 
 def current() -> Logger:
@@ -42,6 +43,12 @@ def use(logger: Logger) -> Iterator[Logger]:
         yield logger
     finally:
         _current = before
+
+
+def forget_parent() -> None:
+    """Replace the logger in a child process, whose parent owns the files of the run."""
+    global _current, _of_parent
+    _of_parent, _current = _current, Logger()  # closing outputs would flush the parent's buffers
 
 
 def __getattr__(name: str) -> TerminalTablePrinter:
@@ -109,3 +116,5 @@ enable = _of_current(Logger.enable)
 disable_tabular = _of_current(Logger.disable_tabular)
 enable_tabular = _of_current(Logger.enable_tabular)
 session = _of_current(Logger.session)
+run_session = _of_current(Logger.run_session)
+training = _of_current(Logger.training)
