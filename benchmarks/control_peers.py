@@ -2,7 +2,7 @@
 
 Each function returns a workload with the hyperparameters of `HYPER`: one environment, one update
 of all networks per step (TD3's policy and targets every second step), two hidden layers of 256
-units.
+units. All start in the same state.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from benchmarks.harness import Progress, Workload, turns
+from rlpyt.utils.seed import env_seed
 
 ENV = "HalfCheetah-v5"
 ITERATION = 64  # steps per report
@@ -53,7 +54,7 @@ def hand_written(algo: str) -> Workload:
     widths = {"observation": n_obs, "after": n_obs, "action": n_act, "reward": 1, "done": 1}
     replay = {name: np.zeros((n, width), np.float32) for name, width in widths.items()}
     returns: deque[float] = deque(maxlen=100)
-    observation, _ = environment.reset(seed=0)
+    observation, _ = environment.reset(seed=env_seed(0, 0))
     step = 0
     for n_steps in turns(HYPER.learning_starts, ITERATION):
         for _ in range(n_steps):
@@ -225,7 +226,7 @@ def stable_baselines3(algo: str) -> Workload:
     from stable_baselines3.common.noise import NormalActionNoise
     from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 
-    envs = make_vec_env(ENV, 1, seed=0)
+    envs = make_vec_env(ENV, 1, seed=env_seed(0, 0))
     n_act = envs.action_space.shape[0]  # type: ignore[index]
     noise = NormalActionNoise(np.zeros(n_act), np.full(n_act, HYPER.action_std))
     model = getattr(stable_baselines3, algo.upper())(

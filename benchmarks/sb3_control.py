@@ -6,8 +6,9 @@ Uses one environment, one update per step, and by default the hyperparameters of
 HalfCheetah-v5` and `rlpyt train td3 HalfCheetah-v5`. Before learning starts, actions are uniform.
 Those of `rlpyt train sac` are nearly uniform; those of `rlpyt train td3` are uniform on Hopper, and
 from the initial policy with noise of 0.5 on HalfCheetah. After training, the agent is evaluated
-without noise for ``--eval-episodes`` episodes with separate seeds. Writes ``progress.csv`` and
-``evaluation.json``, with the columns that ``rlpyt.vis.curves.plot_runs`` draws.
+without noise for ``--eval-episodes`` episodes, from the same initial states as rlpyt's. Writes
+``progress.csv`` and ``evaluation.json``, with the columns that ``rlpyt.vis.curves.plot_runs``
+draws.
 """
 
 import argparse
@@ -18,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.sb3_dqn_pong import recorder
-
-EVALUATION_SEED = 10_000
+from rlpyt.experiments.run import EVAL_SEED
+from rlpyt.utils.seed import env_seed
 
 
 def build(args: argparse.Namespace) -> Any:
@@ -30,7 +31,7 @@ def build(args: argparse.Namespace) -> Any:
     from stable_baselines3.common.noise import NormalActionNoise
 
     torch.set_num_threads(args.threads)
-    envs = make_vec_env(args.env, 1, seed=args.seed)
+    envs = make_vec_env(args.env, 1, seed=env_seed(args.seed, 0))  # as rlpyt's environment
     A = envs.action_space.shape[0]  # type: ignore[index]
     noise = NormalActionNoise(np.zeros(A), np.full(A, args.action_std))
     return getattr(stable_baselines3, args.algo.upper())(
@@ -52,15 +53,19 @@ def build(args: argparse.Namespace) -> Any:
 
 
 def evaluate(model: Any, env_id: str, episodes: int) -> list[float]:
-    """Return the undiscounted returns of complete episodes."""
-    from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.evaluation import evaluate_policy
+    """Return the undiscounted returns of complete episodes, from the initial states of rlpyt's."""
+    import gymnasium
 
-    envs = make_vec_env(env_id, 1, seed=EVALUATION_SEED)
-    returns, _ = evaluate_policy(
-        model, envs, n_eval_episodes=episodes, deterministic=True, return_episode_rewards=True
-    )
-    return [float(r) for r in returns]  # type: ignore[union-attr]
+    env, returns = gymnasium.make(env_id), []
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=EVAL_SEED + episode)
+        total, ended = 0.0, False
+        while not ended:
+            action, _ = model.predict(observation, deterministic=True)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total, ended = total + float(reward), terminated or truncated
+        returns.append(total)
+    return returns
 
 
 def arguments() -> argparse.Namespace:
