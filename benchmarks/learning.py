@@ -128,6 +128,8 @@ def _rates(
     flags = "--torch-threads 1 --algo.learning-rate {0}" if ours else "--learning-rate {0}"
     if ours and algo != "sac":
         flags += " --algo.q-learning-rate {0}"
+    if (ours, algo, env) == (True, "td3", "HalfCheetah"):  # the default when these runs were made
+        flags += " --agent.args '{{\"pretrain_std\": 0.5}}'"
     return [
         Experiment(
             f"{'' if ours else 'sb3-'}{algo}-{env}-lr{rate}",

@@ -4,11 +4,10 @@
 
 Uses one environment, one update per step, and by default the hyperparameters of `rlpyt train sac
 HalfCheetah-v5` and `rlpyt train td3 HalfCheetah-v5`. Before learning starts, actions are uniform.
-Those of `rlpyt train sac` are nearly uniform; those of `rlpyt train td3` are uniform on Hopper, and
-from the initial policy with noise of 0.5 on HalfCheetah. After training, the agent is evaluated
-without noise for ``--eval-episodes`` episodes, from the same initial states as rlpyt's. Writes
-``progress.csv`` and ``evaluation.json``, with the columns that ``rlpyt.vis.curves.plot_runs``
-draws.
+Those of `rlpyt train td3` are too, those of `rlpyt train sac` nearly. After training, the agent is
+evaluated without noise for ``--eval-episodes`` episodes, from the same initial states as rlpyt's.
+Writes ``progress.csv`` and ``evaluation.json``, with the columns that
+``rlpyt.vis.curves.plot_runs`` draws.
 """
 
 import argparse

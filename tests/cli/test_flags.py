@@ -96,13 +96,13 @@ def test_a_dictionary_that_must_be_there_cannot_be_none(capsys):
 
 
 def test_dictionaries_extend_those_of_the_preset():
-    flags = ["--agent.args", '{"n_critics": 3}', "--env-args", '{"frame_skip": 2}']
-    options, _ = read_flags("td3", "Hopper-v5", flags)
-    assert options.agent.args == {"pretrain_std": "uniform", "n_critics": 3}
+    flags = ["--agent.args", '{"eps_init": 0.9}', "--env-args", '{"frame_skip": 2}']
+    options, _ = read_flags("dqn", "CartPole-v1", flags)
+    assert options.agent.args == {"eps_final": 0.04, "eps_init": 0.9}
     assert options.env_args == {"frame_skip": 2}
-    changed, _ = read_flags("td3", "Hopper-v5", ["--agent.args", '{"pretrain_std": 0.5}'])
-    assert changed.agent.args == {"pretrain_std": 0.5}
-    plain, _ = read_flags("td3", "Hopper-v5", [])
+    changed, _ = read_flags("dqn", "CartPole-v1", ["--agent.args", '{"eps_final": 0.5}'])
+    assert changed.agent.args == {"eps_final": 0.5}
+    plain, _ = read_flags("dqn", "CartPole-v1", [])
     assert dataclasses.replace(plain, agent=options.agent, env_args=options.env_args) == options
 
 

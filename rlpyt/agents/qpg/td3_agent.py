@@ -17,8 +17,9 @@ class Td3Agent(DdpgAgent):
     """DDPG's agent with several critics and smoothed targets (Fujimoto et al. 2018).
 
     Args:
-        pretrain_std: standard deviation of the noise before learning starts, in units where the
-            action space is [-1, 1]; "uniform": uniformly random actions, as in the paper.
+        pretrain_std: "uniform": uniformly random actions before learning starts, as in the paper;
+            a number: actions of the initial policy with noise of this standard deviation, in units
+            where the action space is [-1, 1].
         target_noise_std: standard deviation of the noise on the target policy's actions.
         target_noise_clip: maximum absolute target noise; ``None``: no limit.
         initial_q2_model_state_dict: initial parameters of the second critic.
@@ -30,7 +31,7 @@ class Td3Agent(DdpgAgent):
 
     def __init__(
         self,
-        pretrain_std: float | Literal["uniform"] = 0.5,
+        pretrain_std: float | Literal["uniform"] = "uniform",
         target_noise_std: float = 0.2,
         target_noise_clip: float | None = 0.5,
         initial_q2_model_state_dict: dict[str, Any] | None = None,

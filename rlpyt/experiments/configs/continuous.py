@@ -68,8 +68,6 @@ _ONE_STEP: Parts = {
     },
 }
 TUNED: dict[str, dict[str, Parts]] = {
-    # The best initial actions of TD3 depend on the environment, see docs/results.md.
-    "Hopper-v5": {"td3": {"agent": {"args": {"pretrain_std": "uniform"}}}},
     # Returns of 500 after 20,000 steps with all three seeds; with a discount of 0.98 and slower
     # targets, 229.
     "CartPole-v1": {
