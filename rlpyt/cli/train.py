@@ -27,6 +27,8 @@ from rlpyt.utils.logging.console import say
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, nearest
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
+# Flags that may be given without the name of the part.
+SHORT = r"^--(?:(agent)(?=$|=)|(no-)?(normalize[-_](?:observation|reward))(?=$|=))"
 DESCRIPTION = f"""Train an agent, then evaluate it, plot its learning curve and record a video.
 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
@@ -104,7 +106,7 @@ def read_flags(
     """
     algo_flags = settings_class(algorithm_class(algo_name), "AlgoFlags")
     options = given or default_options(algo_name, env_id, _early_flag("--preset", flags))
-    flags = [re.sub(r"^--agent(?=$|=)", "--agent.cls", flag) for flag in flags]
+    flags = [re.sub(SHORT, _full_flag, flag) for flag in flags]
     simple = {item.name for item in dataclasses.fields(algo_flags)}
     on_line = {name: value for name, value in options.algo.items() if name in simple}
     try:
@@ -122,6 +124,15 @@ def read_flags(
     # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
     return named.updated({**chosen, "algo": algo}), command.run_dir
+
+
+def _full_flag(short: re.Match[str]) -> str:
+    """Return the flag for one of ``SHORT``: "--algo.normalize-reward" for "--normalize-reward"."""
+    agent, negation, name = short.groups()
+    if agent:
+        return "--agent.cls"
+    part = "algo" if name.endswith("reward") else "agent"
+    return f"--{part}.{negation or ''}{name}"
 
 
 def _translate(flags: Sequence[str], known: Collection[str]) -> None:

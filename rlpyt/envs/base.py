@@ -41,12 +41,13 @@ class Env:
     - done: bool; the return ends here, by termination, by truncation (time limit) or by a lost
       life.
     - env_info: namedtuple of numbers and arrays with the same fields, shapes and dtypes at every
-      step of every instance, since samplers allocate memory for it after one example step. Two
+      step of every instance, since samplers allocate memory for it after one example step. Three
       optional fields have a meaning:
       ``timeout``: bool, true if and only if the step was truncated and not terminated; the
       algorithm then bootstraps from the final observation.
       ``traj_done``: bool, true if the environment must be ``reset`` now; defaults to ``done``.
       With it, an environment can end returns (lives) within one game.
+      ``raw_reward``: float, the reward before it was scaled, of which returns are logged.
     """
 
     _action_space: Any

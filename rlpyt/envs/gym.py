@@ -28,6 +28,7 @@ from rlpyt.envs.legacy_gym import (
     reset_with_seed,
 )
 from rlpyt.envs.masks import INT8, UnreadMasks, mask_reader, masked_space
+from rlpyt.envs.normalizers import with_raw_rewards
 from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -85,6 +86,7 @@ class GymEnvWrapper(EnvLayer):
             self._mask_shape = self._masks.space.shape
         elif not has_mask(space):
             self._unread_masks = UnreadMasks(env, self._action_space)
+        self.env, _ = with_raw_rewards(env)
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from rlpyt.utils.collections import AttrDict
 
 
@@ -30,8 +32,12 @@ class TrajInfo(AttrDict):
         agent_info: Any,
         env_info: Any,
     ) -> None:
-        """Add one step to the sums; ``observation`` is the one the action was chosen for."""
-        t, r = self.Length, float(reward)
+        """Add one step to the sums; ``observation`` is the one the action was chosen for.
+
+        If ``env_info`` has a number ``raw_reward`` (the reward before it was scaled), that is added
+        instead of the reward.
+        """
+        t, r = self.Length, float(raw_reward(reward, env_info))
         self.DiscountedReturn += r * self._discount**t
         self.Return += r
         if r:
@@ -41,3 +47,14 @@ class TrajInfo(AttrDict):
     def terminate(self, observation: Any) -> "TrajInfo":
         """Return the statistics to log for a trajectory that ended with this final observation."""
         return self
+
+
+def raw_reward(reward: Any, env_info: Any) -> Any:
+    """Return ``env_info.raw_reward`` if it has the shape of the reward, otherwise the reward.
+
+    Args:
+        reward: a number, or rewards [T, B].
+        env_info: info of the same steps.
+    """
+    raw = getattr(env_info, "raw_reward", None)
+    return reward if raw is None or np.shape(raw) != np.shape(reward) else raw

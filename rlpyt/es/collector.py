@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.envs.traj_info import raw_reward
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.env_batch import is_batch
@@ -102,4 +103,5 @@ class PopulationCollector(Collector):
         ended = np.zeros((self.batch_T, B), bool)
         ended[length - 1, np.arange(B)] = True
         stats = BatchTrajStats(self.traj_infos, infos[0]._discount)
-        return stats.add(self.samples_np.env.reward, ended, self.TrajInfoCls)
+        env = self.samples_np.env
+        return stats.add(raw_reward(env.reward, env.env_info), ended, self.TrajInfoCls)

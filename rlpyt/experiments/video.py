@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from rlpyt.envs.base import build_env
+from rlpyt.envs.traj_info import raw_reward
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.run import Run
 from rlpyt.samplers.env_batch import bounds_of, clipped
@@ -152,7 +153,7 @@ def _play(
         for b, action in zip(active, actor(active), strict=True):
             observation, reward, done, info = envs[b].step(action)
             row = rows[b]
-            row.steps, row.return_ = row.steps + 1, row.return_ + float(reward)
+            row.steps, row.return_ = row.steps + 1, row.return_ + float(raw_reward(reward, info))
             row.done = bool(getattr(info, "traj_done", done))
             row.image = enlarged(picture_of(envs[b]))
             actor.observe(b, observation, reward, bool(done))

@@ -1,6 +1,7 @@
 """Bases of models, which consist of an encoder, an optional recurrent layer, and heads."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,11 +15,13 @@ from rlpyt.models.observation import (
     IMAGE_DIM,
     ImageShape,
     Shape,
+    as_vector,
     encoded_parts,
     flatten_observation,
     is_real,
     joined,
     observation_size,
+    real_parts,
     real_size,
     split_observation,
     vector_size,
@@ -187,7 +190,7 @@ class VectorModel(Network):
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         normalize_observation: subtract the running mean of vectors of real numbers, divide by their
-            running standard deviation.
+            running standard deviation; also before custom encoders.
         norm_obs_clip: maximum absolute value of normalized observations.
         norm_obs_var_clip: minimum variance in normalization.
         encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; ignored for
@@ -222,8 +225,12 @@ class VectorModel(Network):
         self.normalize_observation = normalize_observation
         self.norm_obs_clip = norm_obs_clip
         self.norm_obs_var_clip = norm_obs_var_clip
+        # Statistics are in the order of the parts, whether these have an encoder or not.
+        self._real_parts = real_parts(observation_shape)
+        self._encodes_reals = any(i is not None for i, _ in self._real_parts)
+        self._real_sizes = [math.prod(part) for _, part in self._real_parts]
         if normalize_observation:
-            self.obs_rms = RunningMeanStdModel((real_size(observation_shape),))
+            self.obs_rms = RunningMeanStdModel((sum(self._real_sizes),))
         self._is_real = is_real(observation_shape)
         images: list[Any] = [
             build_encoder(part, encoder or {}) for part in encoded_parts(observation_shape)
@@ -249,16 +256,35 @@ class VectorModel(Network):
         vectors, features, images = split_observation(observation, self._observation_shape)
         if self.normalize_observation:
             features = self._integers(vectors) + features
-            vectors = self._reals(vectors)
+            vectors = self._normalize_parts(vectors, images)
         if vectors:
-            features.insert(0, self._normalized(joined(vectors)))
+            features.insert(0, joined(vectors))
         if images:
             features += [encode(image) for encode, image in zip(self.images, images, strict=True)]
         return joined(features)
 
-    def _reals(self, vectors: list[Tensor]) -> list[Tensor]:
-        """Return the vectors of real numbers."""
-        return [x for x, real in zip(vectors, self._is_real, strict=True) if real]
+    def _reals(self, vectors: list[Tensor], encoded: list[Any]) -> list[Tensor]:
+        """Return all parts that are vectors of real numbers, [*lead, size], in order."""
+        own = (x for x, real in zip(vectors, self._is_real, strict=True) if real)
+        return [
+            next(own) if i is None else as_vector(encoded[i], shape)
+            for i, shape in self._real_parts
+        ]
+
+    def _normalize_parts(self, vectors: list[Tensor], encoded: list[Any]) -> list[Tensor]:
+        """Return normalized vectors of real numbers; replace those in ``encoded``."""
+        if not self._real_parts:
+            return []
+        numbers = self._normalized(joined(self._reals(vectors, encoded)))
+        if not self._encodes_reals:
+            return [numbers]
+        own, parts = [], torch.split(numbers, self._real_sizes, -1)
+        for (i, shape), part in zip(self._real_parts, parts, strict=True):
+            if i is None:
+                own.append(part)
+            else:
+                encoded[i] = part.reshape(*part.shape[:-1], *shape)
+        return own
 
     def _integers(self, vectors: list[Tensor]) -> list[Tensor]:
         """Return the other vectors."""
@@ -296,8 +322,8 @@ class VectorModel(Network):
     def update_obs_rms(self, observation: Tensors) -> None:
         """Update the running statistics with a batch of observations [*lead, ...]."""
         if self.normalize_observation:
-            vectors, _, _ = split_observation(observation, self._observation_shape)
-            self.obs_rms.update(joined(self._reals(vectors)))
+            vectors, _, encoded = split_observation(observation, self._observation_shape)
+            self.obs_rms.update(joined(self._reals(vectors, encoded)))
 
     def numpy_forward(self, live: bool = True) -> NumpyForward | None:
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.

@@ -312,6 +312,22 @@ def real_size(shape: Shape) -> int:
     return sum(vector_size(leaf) for leaf in leaves if not isinstance(leaf, IntegerShape))
 
 
+def real_parts(shape: Shape) -> list[tuple[int | None, tuple[int, ...]]]:
+    """Return all parts that are vectors of real numbers, in order.
+
+    Returns:
+        For each part, its index among the ``encoded_parts`` if it has an encoder of the user, else
+        ``None``; and its shape.
+    """
+    found, n_encoded = [], 0
+    for leaf in leaf_shapes(shape):
+        part = leaf.part if isinstance(leaf, EncodedShape) else leaf
+        if not isinstance(part, (*MARKED, IntegerShape)):
+            found.append((n_encoded if part is not leaf else None, tuple(part)))
+        n_encoded += isinstance(leaf, ENCODED)
+    return found
+
+
 def mask_size(shape: Shape) -> int | None:
     """Return the number of entries of the mask of actions; ``None``: there is none."""
     mask = getattr(shape, FIELD, None)
@@ -347,11 +363,11 @@ def split_observation(
                 for i, n in enumerate(leaf_shape.sizes)
             ]
         elif not isinstance(leaf_shape, LEFT_OUT):
-            vectors.append(_as_vector(leaf, leaf_shape))
+            vectors.append(as_vector(leaf, leaf_shape))
     return vectors, categories, encoded
 
 
-def _as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
+def as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Flatten [*lead, *shape] to [*lead, size] float32."""
     if len(shape) == 1:
         return leaf.float()
@@ -405,7 +421,7 @@ def check_normalized(models: Iterable[Any], observation_space: Space) -> None:
         shape = getattr(model, "_observation_shape", None)  # a custom model may not have it
         if shape is None:
             shape = marked_shape(observation_space)
-        if any(is_real(shape)):
+        if real_parts(shape):
             continue
         leaves = [np.asarray(x) for x in leaves_of(observation_space.null_value())]
         parts = zip(leaves, leaf_shapes(shape), strict=True)

@@ -121,7 +121,7 @@ class AsyncRlBase(MinibatchRlBase):
         affinity = split_affinity(self.affinity)
         hardware = [Hardware.of(entry) for entry in affinity["optimizer"]]
         self._sampler_hardware = self.sampler.sampler_hardware(affinity["sampler"])
-        self.algo.check_batch(self.agent, self.sampler.batch_spec)
+        self.check_parts()
         # From here on this process may use only its own cores.
         self.apply_hardware_and_seed(hardware[0])
         self.world_size = len(hardware)

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
+from rlpyt.curricula.scores import GaeMagnitude
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.hooks import (
@@ -162,7 +163,7 @@ class MinibatchRlBase(BaseRunner):
         layout = self.sampler.layout
         groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
-        self.algo.check_batch(self.agent, self.sampler.batch_spec)
+        self.check_parts()
         # From here on this process may use only its own cores.
         seed = self.apply_hardware_and_seed(hardware)
         if layout is not None and layout.processes and start_fork_server(self.sampler.start_method):
@@ -199,6 +200,20 @@ class MinibatchRlBase(BaseRunner):
         if self.resume_from is not None:
             self.resume()
         return n_itr
+
+    def check_parts(self) -> None:
+        """Check, before anything is started, that the parts fit together.
+
+        Raises:
+            ValueError: they do not.
+        """
+        self.algo.check_batch(self.agent, self.sampler.batch_spec)
+        score = getattr(self.sampler.curriculum, "score", None)
+        if isinstance(score, GaeMagnitude) and getattr(self.algo, "normalize_reward", False):
+            raise ValueError(
+                "normalize_reward must be False with prioritized level replay, whose score "
+                f"{type(score).__name__} compares rewards with values, got True. Use one of them."
+            )
 
     def _limit_torch_threads(self) -> None:
         """Train a small network with one torch thread, unless the number of threads was given.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlpyt.agents.base import AgentInputs
+from rlpyt.envs.traj_info import raw_reward
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes.status import ROW
 from rlpyt.samplers.collections import TrajInfo
@@ -292,7 +293,8 @@ class Collector(DecorrelatingStartCollector):
             batch[0] = record
         self.rollout.run(self.batch_T)
         if self._stats is not None:
-            reward = self.samples_np.env.reward
+            env = self.samples_np.env
+            reward = raw_reward(env.reward, env.env_info)
             self._completed = self._stats.add(reward, self._ended, self.TrajInfoCls)
         return agent_inputs, traj_infos, self._completed
 

@@ -29,6 +29,8 @@ OTHER_NAMES = {
     **dict.fromkeys(("buffer_size", "replay_capacity", "memory_size"), "replay_size"),
     **dict.fromkeys(("learning_starts", "start_steps", "warmup_steps"), "min_steps_learn"),
     **dict.fromkeys(("norm_adv", "normalize_advantages"), "normalize_advantage"),
+    **dict.fromkeys(("norm_obs", "normalize_obs"), "normalize_observation"),
+    **dict.fromkeys(("norm_reward", "normalize_rewards"), "normalize_reward"),
     **dict.fromkeys(("net_arch", "hidden_size", "hiddens"), "hidden_sizes"),
     **dict.fromkeys(("gamma", "discount_factor"), "discount"),
     **dict.fromkeys(("lambda_", "lam", "lambd"), "gae_lambda"),

@@ -122,6 +122,19 @@ def test_typed_flags_reach_nested_settings():
     assert command.settings.env_args == {"gravity": 5.0}
 
 
+def test_normalization_has_short_flags():
+    flags = [
+        "--normalize-reward",
+        "--no-normalize-observation",
+        "--agent",
+        "rlpyt:GaussianMlpAgent",
+    ]
+    options, _ = read_flags("ppo", "HalfCheetah-v5", flags)
+    assert options.algo["normalize_reward"] and not options.agent.normalize_observation
+    assert options.agent.cls == "rlpyt:GaussianMlpAgent"
+    assert read_flags("ppo", "HalfCheetah-v5", [])[0].agent.normalize_observation
+
+
 def test_words_with_dashes_and_flags_as_values_are_taken_as_they_are():
     command = read("--output=--settings.steps", "--settings.seed", "5")
     assert command.output == "--settings.steps"

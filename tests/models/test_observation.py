@@ -147,6 +147,40 @@ def test_vectors_of_real_numbers_alone_are_normalized():
     assert model.numpy_forward() is None
 
 
+def test_custom_encoders_read_normalized_numbers():
+    encoders = {"at": Keep, "inner.field_0": dict(feature_size=7), "inner.field_3": Sum}
+    shape = marked_shape(SPACE)
+    model = VectorModel(shape, normalize_observation=True, encoders=encoders)
+    plain = VectorModel(shape, normalize_observation=True, encoder=dict(feature_size=7))
+    observation = buffer_func(batch((5, 6)), torch.as_tensor)
+    for one in (model, plain):
+        one.update_obs_rms(observation)
+    assert model.obs_rms.mean.shape == (7,)  # in the order of the parts, as without encoders
+    assert torch.equal(model.obs_rms.mean, plain.obs_rms.mean)
+    found, expected = model.read(observation), plain.read(observation)
+    torch.testing.assert_close(found[..., :4], expected[..., 3:7])  # inner.field_1
+    at = 4 + 4 + 2 + 3  # the first of the encoded parts follows categories
+    torch.testing.assert_close(found[..., at : at + 3], expected[..., :3])
+    bits = observation.inner.field_3.float().sum(-1)
+    torch.testing.assert_close(found[..., -1], bits)  # as it is
+    alone = GymSpaceWrapper(PARTS["at"])
+    model = VectorModel(marked_shape(alone), True, encoders={"observation": Keep})
+    check_normalized([model], alone)
+    model.update_obs_rms(observation.at)
+    torch.testing.assert_close(model.read(observation.at), expected[..., :3])
+
+
+class Keep(torch.nn.Module):
+    """The numbers themselves."""
+
+    def __init__(self, shape):
+        super().__init__()
+        (self.output_size,) = shape
+
+    def forward(self, x):
+        return x
+
+
 def test_models_that_normalize_read_real_numbers():
     def check(space):
         space = GymSpaceWrapper(space)

@@ -26,8 +26,9 @@ NORMALIZED = dict(hidden_sizes=[16], normalize_observation=True)
 ALGOS = {
     "a2c": lambda n: dict(algo=A2C()),
     "ppo": lambda n: dict(algo=PPO(minibatches=1, epochs=2, gae_lambda=0.95)),
-    "normalized observations": lambda n: dict(
-        algo=PPO(minibatches=1, epochs=2), agent=CategoricalMlpAgent(model_kwargs=NORMALIZED)
+    "normalized": lambda n: dict(
+        algo=PPO(minibatches=1, epochs=2, normalize_reward=True),
+        agent=CategoricalMlpAgent(model_kwargs=NORMALIZED),
     ),
     "recurrent": lambda n: dict(
         algo=PPO(minibatches=1, epochs=2),

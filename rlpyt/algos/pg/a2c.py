@@ -27,10 +27,13 @@ class A2C(PolicyGradientAlgo):
     initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE, 0.9-1; 1: discounted returns")
     normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
+    normalize_reward: bool = setting(
+        False, doc="divide rewards by the running standard deviation of discounted returns"
+    )
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples."""
-        statistics = self.update(samples)
+        statistics = self.update(self.with_normalized_rewards(samples))
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())

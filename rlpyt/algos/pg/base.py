@@ -15,6 +15,7 @@ from rlpyt.algos.episodes import (
     null_after_done,
 )
 from rlpyt.algos.pg.losses import explained_variance, normalize
+from rlpyt.algos.pg.reward_normalizer import RewardNormalizer
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
@@ -45,6 +46,8 @@ class PolicyGradientAlgo(RlAlgorithm):
     discount: float
     gae_lambda: float
     normalize_advantage: Any
+    normalize_reward: bool = False
+    reward_normalizer: RewardNormalizer | None = None
 
     def initialize(
         self,
@@ -100,6 +103,52 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self._batch_size = batch_spec.size
+
+    def optim_initialize(self, rank: int = 0) -> None:
+        """Build the optimizer and, if rewards are normalized, their statistics."""
+        super().optim_initialize(rank)
+        if self.normalize_reward:
+            self.reward_normalizer = RewardNormalizer(
+                self.batch_spec.B, self.discount, self.agent.device
+            )
+
+    def with_normalized_rewards(self, samples: NamedArrayTuple) -> Any:
+        """Return a batch [T, B] with normalized rewards, if ``normalize_reward`` is set.
+
+        Returns and values are then in the same units, also those recorded for bootstrapping.
+        ``prev_reward``, which recurrent agents read while acting, is unchanged. To be called once
+        for every batch, before it is trained on.
+        """
+        if self.reward_normalizer is None:
+            return samples
+        env = samples.env
+        valid = None if self.mid_batch_reset else valid_from_done(env.done)
+        reward = self.reward_normalizer(env.reward, env.done, valid)
+        return samples._replace(env=env._replace(reward=reward))
+
+    def interrupt(self) -> None:
+        """Start new episodes in the statistics of returns."""
+        if self.reward_normalizer is not None:
+            self.reward_normalizer.restart()
+
+    def statistics(self) -> dict[str, float]:
+        """Return the learning rate and, if rewards are normalized, what they are divided by."""
+        normalizer = self.reward_normalizer
+        scale = {} if normalizer is None else {"RewardScale": normalizer.scale}
+        return {**super().statistics(), **scale}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state that a resumed run needs in addition to the agent's."""
+        state = super().state_dict()
+        if self.reward_normalizer is not None:
+            state["reward_normalizer"] = self.reward_normalizer.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state from ``state_dict``; it may lack statistics of rewards."""
+        super().load_state_dict(state)
+        if self.reward_normalizer is not None and "reward_normalizer" in state:
+            self.reward_normalizer.load_state_dict(state["reward_normalizer"])
 
     def process_returns(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Compute returns, advantages and the mask of valid samples.

@@ -65,6 +65,9 @@ class PPO(PolicyGradientAlgo):
     value_clip: float | None = setting(
         None, gt=0, doc="largest change of values per batch (PPO2), in units of the return; 0.2"
     )
+    normalize_reward: bool = setting(
+        False, doc="divide rewards by the running standard deviation of discounted returns"
+    )
 
     recorded_fields: ClassVar[tuple[str, ...]] = (
         *PolicyGradientAlgo.recorded_fields,
@@ -122,6 +125,7 @@ class PPO(PolicyGradientAlgo):
         With ``target_kl``, stop before the first step of a policy that has changed too much.
         """
         self.apply_schedule(itr)
+        samples = self.with_normalized_rewards(samples)
         batch = self.make_batch(samples)
         state = self.initial_rnn_state(samples)
         statistics = []

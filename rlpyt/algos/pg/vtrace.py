@@ -53,6 +53,9 @@ class VTrace(PolicyGradientAlgo):
     normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
     clip_rho_threshold: float | None = setting(1.0, gt=0, doc="rho_bar, limit in targets")
     clip_pg_rho_threshold: float | None = setting(1.0, gt=0, doc="rho limit in the gradient")
+    normalize_reward: bool = setting(
+        False, doc="divide rewards by the running standard deviation of discounted returns"
+    )
 
     recorded_fields: ClassVar[tuple[str, ...]] = (
         *PolicyGradientAlgo.recorded_fields,
@@ -81,7 +84,7 @@ class VTrace(PolicyGradientAlgo):
             sampler_itr: iteration of an asynchronous sampler.
         """
         self.apply_schedule(itr if sampler_itr is None else sampler_itr)
-        statistics = self.update(samples)
+        statistics = self.update(self.with_normalized_rewards(samples))
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())

@@ -20,6 +20,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers import vector as gym_wrappers
 
 from rlpyt.envs.masks import UnreadMasks, add_vector_masks
+from rlpyt.envs.normalizers import RAW_REWARD, with_raw_rewards
 from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import (
@@ -38,6 +39,7 @@ NEXT_STEP, SAME_STEP, DISABLED = (
     AutoresetMode.SAME_STEP,
     AutoresetMode.DISABLED,
 )
+FLOAT = np.float32(0)  # example of an entry of info
 _OURS = "rlpyt.envs.vector.wrappers"
 REPLACEMENTS = {  # these fail when single rows are reset
     "NormalizeObservation": f"{_OURS}.StandardizeObservation",
@@ -78,7 +80,10 @@ class GymnasiumVectorEnv(SourceAdapter):
                 self._raise_no_partial_reset(
                     envs, "does not support" if known else "is not known to support"
                 )
-        envs = add_vector_masks(envs)
+        envs, has_raw_reward = with_raw_rewards(add_vector_masks(envs))
+        if has_raw_reward and RAW_REWARD not in info_keys:
+            keys = info_keys if isinstance(info_keys, Mapping) else dict.fromkeys(info_keys, FLOAT)
+            info_keys = {**keys, RAW_REWARD: FLOAT}
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
         self._unread_masks: UnreadMasks | None = None

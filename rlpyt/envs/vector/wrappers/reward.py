@@ -13,8 +13,8 @@ from rlpyt.utils.collections import namedarraytuple
 class RewardWrapper(VectorWrapper):
     """Base class: ``_change`` maps rewards [n] float32; ``env_info`` gets the field ``raw_reward``.
 
-    With several wrappers, ``raw_reward`` is the input of the innermost one. Sum it in a
-    ``TrajInfo`` to log the true score.
+    With several wrappers, ``raw_reward`` is the input of the innermost one. Returns of trajectories
+    are sums of it.
     """
 
     def _follow(self, step: EnvStep) -> EnvStep:

@@ -1,0 +1,113 @@
+"""Gymnasium's wrappers NormalizeObservation and NormalizeReward: warnings, and rewards before them.
+
+Each environment of each worker has its own wrapper with its own statistics, which are not part of
+the agent. rlpyt's normalization is: that of observations in the agent (``normalize_observation``),
+that of rewards in the algorithm (``normalize_reward``).
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium import Wrapper
+from gymnasium.vector import SyncVectorEnv, VectorWrapper
+
+RAW_REWARD = "raw_reward"  # entry of info, of which returns are logged
+OBSERVATION, REWARD = "NormalizeObservation", "NormalizeReward"
+MODULES = ("gymnasium.", "gym.")
+REMEDIES = {
+    OBSERVATION: "an evaluation or a loaded run starts without them. Remove it, and normalize in "
+    "the agent: normalize_observation=True (--normalize-observation)",
+    REWARD: "workers scale rewards differently. Remove it, and normalize in the algorithm: "
+    "normalize_reward=True of PPO, A2C and V-trace (--normalize-reward). Returns are logged "
+    "without it",
+}
+
+
+class _RawReward(Wrapper[Any, Any, Any, Any]):
+    """Wrapper inside a normalizer that stores the reward of each step."""
+
+    reward: Any = 0.0
+
+    def step(self, action: Any) -> Any:
+        result = self.env.step(action)
+        self.reward = result[1]
+        return result
+
+
+class _WithRawReward(Wrapper[Any, Any, Any, Any]):
+    """Wrapper around a normalizer that adds the stored reward to info."""
+
+    def __init__(self, env: Any, source: _RawReward) -> None:
+        super().__init__(env)
+        self._source = source
+
+    def step(self, action: Any) -> Any:
+        *others, info = self.env.step(action)
+        return *others, {**info, RAW_REWARD: float(self._source.reward)}
+
+
+class _RawVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
+    """As ``_RawReward``, for vector environments."""
+
+    reward: Any = 0.0
+
+    def step(self, actions: Any) -> Any:
+        result = self.env.step(actions)
+        self.reward = result[1]
+        return result
+
+
+class _WithRawVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
+    """As ``_WithRawReward``, for vector environments."""
+
+    def __init__(self, env: Any, source: _RawVectorReward) -> None:
+        super().__init__(env)
+        self._source = source
+
+    def step(self, actions: Any) -> Any:
+        *others, info = self.env.step(actions)
+        raw = {RAW_REWARD: self._source.reward}
+        final = info.get("final_info")  # read instead of info where an episode has ended
+        ends = {"final_info": {**final, **raw}} if isinstance(final, Mapping) else {}
+        return *others, {**info, **raw, **ends}
+
+
+def with_raw_rewards(env: Any) -> tuple[Any, bool]:
+    """Warn of normalizing wrappers, and add the rewards before them to info.
+
+    Args:
+        env: a single or a vector environment of Gymnasium, wrapped or not. A wrapper that
+            normalizes rewards gets a further layer inside.
+
+    Returns:
+        (environment, True if info has ``raw_reward``): the same environment, or a wrapper of it.
+    """
+    found: dict[str, Any] = {}
+    layer = env
+    while isinstance(layer, Wrapper | VectorWrapper):
+        found |= dict.fromkeys(_names_of(layer) & REMEDIES.keys(), layer)  # the innermost one
+        layer = layer.env
+    for name in found:
+        warnings.warn(
+            f"gymnasium's {name} keeps statistics in each environment, which are not saved with "
+            f"the agent; {REMEDIES[name]}."
+        )
+    if REWARD in found:
+        normalizer = found[REWARD]
+        if isinstance(env, VectorWrapper):
+            normalizer.env = _RawVectorReward(normalizer.env)
+            return _WithRawVectorReward(env, normalizer.env), True
+        normalizer.env = _RawReward(normalizer.env)
+        return _WithRawReward(env, normalizer.env), True
+    has_raw = False
+    if isinstance(layer, SyncVectorEnv):
+        pairs = [with_raw_rewards(single) for single in layer.envs]
+        layer.envs, flags = map(list, zip(*pairs, strict=True))
+        has_raw = any(flags)
+    return env, has_raw
+
+
+def _names_of(layer: Any) -> set[str]:
+    """Return the names of a wrapper's classes that are Gymnasium's."""
+    return {cls.__name__ for cls in type(layer).__mro__ if cls.__module__.startswith(MODULES)}

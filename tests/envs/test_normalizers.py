@@ -1,0 +1,109 @@
+"""Gymnasium's normalizing wrappers are named, and returns are those before them."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
+from gymnasium.wrappers.vector import NormalizeReward as NormalizeVectorReward
+
+import rlpyt
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.envs.base import build_env
+from rlpyt.envs.vector import adapt
+from rlpyt.envs.vector.wrappers import StandardizeReward
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.serial.sampler import SerialSampler
+
+
+class Sevens(gymnasium.Env):
+    """Episodes of three steps with reward 7."""
+
+    observation_space = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.full(1, 100.0 * self.t, np.float32), 7.0, self.t == 3, False, {}
+
+
+def single():
+    return RecordEpisodeStatistics(NormalizeReward(gymnasium.wrappers.ClipReward(Sevens(), 0, 9)))
+
+
+def same_step(num_envs):
+    return NormalizeVectorReward(
+        SyncVectorEnv([Sevens] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+    )
+
+
+def inside(num_envs):
+    return SyncVectorEnv([lambda: NormalizeReward(Sevens())] * num_envs)
+
+
+def ours(num_envs):
+    return StandardizeReward(SyncVectorEnv([Sevens] * num_envs))
+
+
+same_step.batched = inside.batched = ours.batched = True
+
+
+@pytest.mark.parametrize("make", [single, same_step, inside, ours])
+@pytest.mark.parametrize("TrajInfoCls", [TrajInfo, type("OwnInfo", (TrajInfo,), {})])
+def test_returns_are_those_before_normalization(make, TrajInfoCls):
+    sampler = SerialSampler(
+        make, {}, batch_T=20, batch_B=2, TrajInfoCls=TrajInfoCls, max_decorrelation_steps=0,
+        eval_n_envs=2, eval_max_steps=40, eval_max_trajectories=4,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler.initialize(CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[4])), seed=0)
+    try:
+        samples, infos = sampler.obtain_samples(0)
+        assert [info.Return for info in infos] == [21.0] * 12
+        assert [info.Return for info in sampler.evaluate_agent(0)] == [21.0] * 4
+        assert samples.env.reward.ne(7).any()  # the wrapper's
+    finally:
+        sampler.shutdown()
+
+
+def test_the_wrapper_is_named_with_what_to_use_instead():
+    def make():
+        return NormalizeObservation(NormalizeReward(Sevens()))
+
+    with pytest.warns(UserWarning) as said:
+        env = build_env(make, {})
+    texts = sorted(str(w.message) for w in said)
+    assert len(texts) == 2
+    assert "NormalizeObservation" in texts[0] and "normalize_observation=True" in texts[0]
+    assert "NormalizeReward" in texts[1] and "normalize_reward=True" in texts[1]
+    assert env.horizon is None
+    with pytest.warns(UserWarning, match="NormalizeReward"):
+        adapt(same_step(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_env(lambda: RecordEpisodeStatistics(Sevens()), {})
+
+
+def test_a_sampler_warns_once():
+    sampler = SerialSampler(lambda: NormalizeReward(Sevens()), {}, batch_T=8, batch_B=4)
+    with pytest.warns(UserWarning) as said:
+        sampler.initialize(CategoricalMlpAgent(), seed=0)
+    sampler.shutdown()
+    assert sum("NormalizeReward" in str(w.message) for w in said) == 1
+
+
+def test_a_loaded_run_plays_returns_before_normalization(tmp_path):
+    with pytest.warns(UserWarning, match="NormalizeReward"):
+        run = rlpyt.train(
+            "a2c", single, steps=64, run_dir=tmp_path / "run", progress=False,
+            sampler=dict(kind="serial", batch_T=8, batch_B=2), log_interval_steps=16,
+        )  # fmt: skip
+        assert run.evaluate(2).returns == (21.0, 21.0)
