@@ -18,23 +18,35 @@ def layer(**kwargs):
     return made
 
 
+PROJECTIONS = {  # of a layer; the biases u and v of Dai et al. are query.bias and their difference
+    "query.weight", "query.bias", "key.weight", "value.weight", "position.weight", "position_bias",
+    "output.weight", "output.bias",
+}  # fmt: skip
+
+
 def attention_of_one(part, context, t):
     """Attention of the last step of ``context`` [n, H] to all its steps, by definition."""
     x = part.norm(context)
     n, d = len(context), H // HEADS
-    query, key, value = part.query(x[-1]), part.key(x), part.value(x)
+    names = {name for name, _ in part.named_parameters()}
+    assert {x for x in names if x.split(".")[0] not in ("norm", "gate", "mlp", "mlp_gate")} == (
+        PROJECTIONS
+    )
+    w = dict(part.named_parameters())
+    query = w["query.weight"] @ x[-1] + w["query.bias"]
+    key, value = x @ w["key.weight"].T, x @ w["value.weight"].T
     result = []
     for head in range(HEADS):
         own = slice(head * d, (head + 1) * d)
         scores = []
         for i in range(n):
             distance = n - 1 - i
-            wave = part.position(part.waves[W - distance])[own]
+            wave = (w["position.weight"] @ part.waves[W - distance])[own]
             content = query[own] @ key[i, own]
-            scores.append(content + (query + part.position_bias)[own] @ wave)
+            scores.append(content + (query + w["position_bias"])[own] @ wave)
         weights = torch.softmax(torch.stack(scores) / d**0.5, 0)
         result.append(weights @ value[:, own])
-    return part.output(torch.cat(result))
+    return w["output.weight"] @ torch.cat(result) + w["output.bias"]
 
 
 def by_definition(model, inputs):

@@ -5,6 +5,7 @@ import torch
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.envs.gym import make
+from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -62,6 +63,46 @@ def test_repeated_and_resumed_sampling_gives_the_same_bits(SamplerCls, name, til
     assert not same(first.agent.action, second.agent.action)
     resumed, *_ = collect(SamplerCls, AGENTS[name](), state, **kwargs)
     assert same(resumed, second)
+
+
+class Ends(CategoricalMlpAgent):
+    """A feed-forward agent that remembers which ends it was told of before each step."""
+
+    def initialize(self, *args, **kwargs):
+        super().initialize(*args, **kwargs)
+        self.told, self.ends = [], set()
+
+    def reset_one(self, idx):
+        self.ends.add(idx)
+
+    def step(self, *inputs):
+        self.told.append(self.ends)
+        self.ends = set()
+        return super().step(*inputs)
+
+
+def test_a_feed_forward_agent_is_told_of_every_end_before_its_next_step():
+    def sampler_of(agent, lengths=(12, 5, 7)):
+        sampler = SerialSampler(
+            CountEnv, [dict(length=n) for n in lengths], batch_T=12, batch_B=3,
+            max_decorrelation_steps=0,
+        )  # fmt: skip
+        sampler.initialize(agent, seed=9)
+        return sampler
+
+    agent = Ends(model_kwargs=SIZES)
+    sampler, expected = sampler_of(agent), [set()]
+    for itr in range(2):
+        done = sampler.obtain_samples(itr)[0].env.done
+        expected += [set(row.nonzero().flatten().tolist()) for row in done]
+        if itr == 0:
+            state = sampler.state_dict()
+    assert expected[12] and agent.told[-24:] == expected[:-1]
+    resumed = Ends(model_kwargs=SIZES)
+    sampler = sampler_of(resumed)
+    assert sampler.load_state_dict(state)
+    sampler.obtain_samples(1)
+    assert resumed.told[-12:] == expected[12:-1]
 
 
 class OwnCollector(CpuResetCollector):

@@ -12,7 +12,7 @@ from rlpyt.envs.toy import MemoryEnv, TruncationEnv
 from rlpyt.samplers.engines import EpisodeRunner, StepRunner
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.trajectories import StepType, TrajectoryCutter, cut_trajectories
+from rlpyt.samplers.trajectories import StepType, TimeStep, TrajectoryCutter, cut_trajectories
 from rlpyt.utils.buffer import buffer_func
 
 T, B = 16, 3
@@ -120,6 +120,11 @@ def test_time_steps_tell_where_they_stand():
     assert [step.reward for step in steps[1:]] == one.rewards.tolist()
     np.testing.assert_array_equal(steps[0].observation, one.observations[0])
     np.testing.assert_array_equal(steps[-1].observation, one.last_observation)
+
+
+def test_an_end_without_a_known_time_limit_is_terminal():
+    step = TimeStep(StepType.LAST, 0, 1.0, True, {})
+    assert step.terminal() and not step.time_limit()
 
 
 def test_episodes_are_shared_out_and_whole():

@@ -1,13 +1,17 @@
 """Agents of continuous control with memory: acting, recorded states, memories of the critics."""
 
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from rlpyt.agents.qpg.base import NetworkInputs
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.qpg.mlp import QofMuMlpModel
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.testing import check_agent
 from rlpyt.utils.buffer import buffer_func, buffer_method, leaves_of
 from rlpyt.utils.seed import set_seed
@@ -112,6 +116,27 @@ def test_each_critic_has_a_memory_of_its_own_like_the_policys(kind):
             p.data.add_(torch.randn_like(p))
     fresh.load_state_dict(agent.state_dict())
     assert_same_state(fresh.state_dict(), agent.state_dict())
+
+
+IMAGE = EnvSpaces(GymSpaceWrapper(spaces.Box(0, 255, (1, 12, 12), np.uint8)), SPACES.action)
+
+
+@pytest.mark.parametrize("images", [False, True])
+@pytest.mark.parametrize("kind", ["sac", "td3"])
+def test_separate_critics_have_the_names_of_joined_ones(kind, images):
+    joined = AGENTS[kind](model_kwargs=NARROW, q_model_kwargs=NARROW)
+    joined.initialize(SPACES)
+    agent = AGENTS[kind](model_kwargs=NARROW, q_model_kwargs=NARROW) if images else recurrent(kind)
+    agent.initialize(IMAGE if images else SPACES)
+    assert isinstance(agent.q_model, Ensemble) and joined.n_joined == 2
+    state = agent.state_dict()
+    assert state.keys() == joined.state_dict().keys()
+    for prefix in ("", "target_"):
+        for i, member in enumerate(agent.members(f"{prefix}q_model"), 1):
+            own = state[f"{prefix}q{i}_model"]
+            assert own.keys() == member.state_dict().keys()
+            assert all(torch.equal(own[name], x) for name, x in member.state_dict().items())
+    assert not torch.equal(*(next(iter(state[f"q{i}_model"].values())) for i in (1, 2)))
 
 
 def test_critics_may_have_another_memory_or_none():
