@@ -63,6 +63,7 @@ class RlAlgorithm(Recorded):
     initial_optim_state_dict: dict[str, Any] | None = None
     compile_loss = False
     mixed_precision = False
+    normalize_reward: bool = False  # True if losses are of rewards in other units
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Add the record of statistics, also to subclasses with their own constructor."""

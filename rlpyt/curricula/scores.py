@@ -1,7 +1,7 @@
 """Scores of the learning potential of each step, from the agent's value estimates."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ class GaeMagnitude:
     Attributes:
         discount, gae_lambda: settings of the algorithm.
     """
+
+    compares_values: ClassVar[bool] = True  # rewards with values, which must have their units
 
     discount: float = 0.99
     gae_lambda: float = 0.95

@@ -18,7 +18,6 @@ from torch.utils._pytree import tree_leaves
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.curricula.scores import GaeMagnitude
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.hooks import (
@@ -209,7 +208,7 @@ class MinibatchRlBase(BaseRunner):
         """
         self.algo.check_batch(self.agent, self.sampler.batch_spec)
         score = getattr(self.sampler.curriculum, "score", None)
-        if isinstance(score, GaeMagnitude) and getattr(self.algo, "normalize_reward", False):
+        if getattr(score, "compares_values", False) and self.algo.normalize_reward:
             raise ValueError(
                 "normalize_reward must be False with prioritized level replay, whose score "
                 f"{type(score).__name__} compares rewards with values, got True. Use one of them."

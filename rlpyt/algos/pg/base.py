@@ -46,7 +46,6 @@ class PolicyGradientAlgo(RlAlgorithm):
     discount: float
     gae_lambda: float
     normalize_advantage: Any
-    normalize_reward: bool = False
     reward_normalizer: RewardNormalizer | None = None
 
     def initialize(
