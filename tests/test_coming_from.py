@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming_from.md"
-ARGUMENTS = {"Stable-Baselines3", "CleanRL"}  # sections about arguments rather than names
 OPTIONAL = {"matplotlib", "scipy", "yaml"}  # libraries of extras and of the reader's own
 
 
@@ -22,7 +21,7 @@ def rows():
         if line.startswith("#"):
             section = line.strip("# ")
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| `") and section not in ARGUMENTS:
+        if line.startswith("| `"):
             found.append((section, re.findall(r"`([^`]+)`", cells[0]), " ".join(cells[1:])))
     return found
 

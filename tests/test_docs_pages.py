@@ -31,6 +31,8 @@ COMMANDS = [  # pages whose commands run
 SCRIPTS = [  # further pages whose Python runs
     "../README",
     "coming_from",
+    "coming_from_sb3",
+    "coming_from_cleanrl",
     "algorithms/ppo",
     "algorithms/dqn",
     "algorithms/c51_rainbow",
