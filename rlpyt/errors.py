@@ -7,6 +7,14 @@ class RlpytError(Exception):
     """Base of the errors defined here."""
 
 
+class DamagedFile(RlpytError, ValueError):
+    """File that is damaged, or asks for more than a file may; the message names it."""
+
+
+class UntrustedFile(RlpytError, ValueError):
+    """File of unknown origin that refers to code or files that it must not use."""
+
+
 class WorkerError(RlpytError, RuntimeError):
     """A worker process failed: its environment or agent raised, it exited, was killed or hung.
 

@@ -1,6 +1,7 @@
 import gc
 import os
 import random
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -25,6 +26,9 @@ paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPA
 os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 os.environ.setdefault("RLPYT_DEBUG", "1")
+
+# Not the developer's key for signatures (`rlpyt.utils.signed`).
+os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), f"rlpyt-tests-{os.getuid()}"))
 
 # Optimizers import torch._dynamo, which takes 2 s in every child that trains: once in the fork
 # server of the tests instead, with what their ranks and sampler processes need besides.

@@ -7,13 +7,14 @@ shows the traceback of any error.
 
 import importlib
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from textwrap import indent
 
 import rlpyt
-from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
+from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
 from rlpyt.utils.logging.console import lose_unwritable_output, say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
@@ -74,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         message = "interrupted" if stopped else str(error) or type(error).__name__
         code = 1 if in_training else known[0]
+        if isinstance(error, UntrustedFile):
+            message = f"{message} The command: rlpyt {shlex.join([*args, '--trust'])}"
         notes = getattr(error, "__notes__", [])
         if code != 1:  # one line, with the environment and the step, if it has failed
             message = " ".join([message, *(x for x in notes if x.startswith("(while "))])

@@ -27,11 +27,13 @@ class Push:
     private: bool = False  # create it as private
     message: str = ""  # message of the commit
     dry_run: bool = False  # show what would be uploaded, without contacting the hub
+    trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Push, args, prog="rlpyt push", description=DESCRIPTION)
-    url = push(load(command.run), command.repo, command.private, command.message, command.dry_run)
+    run = load(command.run, command.trust)
+    url = push(run, command.repo, command.private, command.message, command.dry_run)
     say("Nothing was uploaded." if command.dry_run else f"Uploaded to {url}")
     return 0

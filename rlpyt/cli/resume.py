@@ -8,11 +8,12 @@ from typing import Any
 import tyro
 
 from rlpyt.cli.flags import parse
-from rlpyt.experiments import hub, script_runs
+from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import finish, program, showing_how_to_resume
-from rlpyt.experiments.options import read_options
+from rlpyt.experiments.options import CONFIG, read_config
 from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.run import train
+from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
@@ -32,6 +33,7 @@ class Resume:
 
     run: tyro.conf.Positional[Path]  # the run directory
     steps: int | None = None  # total steps to train for; by default those of the original run
+    trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
 def main(args: Sequence[str]) -> int:
@@ -40,7 +42,8 @@ def main(args: Sequence[str]) -> int:
     hub.refuse(command.run)
     if script_runs.exists(command.run):
         return _resume_script(command)
-    options = read_options(command.run)
+    options, trusted = read_config(command.run, command.trust)
+    rundir.check_files(command.run, links=trusted)
     before = options.steps
     if command.steps is not None:
         options = options.updated({"steps": command.steps})
@@ -57,7 +60,7 @@ def main(args: Sequence[str]) -> int:
             "\nThe learning rate rises: its linear schedule now falls to 0 at "
             f"{options.steps:,} steps, no longer at {before:,}."
         )
-    with showing_how_to_resume(command.run):
+    with showing_how_to_resume(command.run), blaming(command.run / CONFIG, trusted):
         # A launcher may restart a run that only lacks its final evaluation.
         checks = [] if asked_to_resume(command.run) else [RequireRemainingSteps()]
         hooks = [*checks, ProgressHook(announcement=announcement)]
@@ -67,10 +70,11 @@ def main(args: Sequence[str]) -> int:
 
 def _resume_script(command: Resume) -> int:
     """Resume the run of a script, with the parts that it was constructed with."""
-    script = script_runs.ScriptRun(command.run)
+    script = script_runs.ScriptRun(command.run, command.trust)
     steps = script.n_steps if command.steps is None else command.steps
     say(f"Resuming {script.name}, up to {steps:,} steps, in {command.run}")
-    with showing_how_to_resume(command.run):
+    rundir.check_files(command.run, links=script.trusted)
+    with showing_how_to_resume(command.run), blaming(script.path, script.trusted):
         script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
     say(f"Next: {program()} eval {command.run} --episodes 100")
     return 0

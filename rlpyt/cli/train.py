@@ -5,6 +5,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +17,12 @@ from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.configs.presets import FAMILIES
 from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.hub import local_path
-from rlpyt.experiments.options import RunOptions, Settings, read_options
+from rlpyt.experiments.options import RunOptions, Settings, read_config
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import run_directory
 from rlpyt.experiments.settings import default_options, setting_types
+from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
@@ -42,11 +44,13 @@ The defaults below are those of {{}}, from the preset of the environment's famil
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     config = _early_flag("--config", args)
+    blamed: AbstractContextManager[None] = contextlib.nullcontext()
     if config is None:
         (algo_name, env_id), flags = _positionals(args)
         options, given_dir = read_flags(algo_name, env_id, flags)
     else:
-        given = read_options(local_path(config))
+        given, trusted = read_config(local_path(config), "--trust" in args)
+        blamed = blaming(Path(config), trusted)
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
     algo_name, env_id = options.algo_name, options.env
@@ -67,6 +71,7 @@ def main(args: Sequence[str]) -> int:
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed})"
     )
     with (
+        blamed,
         run_directory(options, given_dir) as run_dir,
         showing_how_to_resume(run_dir),
         _naming_flags(options),
@@ -164,6 +169,7 @@ def _command_class(settings: Settings, algo: Any) -> Any:
         flag("run_dir", Path | None, None, help=run_dir),
         flag("preset", str | None, None, help=preset),
         flag("config", Path | None, None, help=config),
+        flag("trust", bool, False, help="import and call whatever --config names (docs/trust.md)"),
         flag("settings", Settings, settings, name=""),
         flag("algo", type(algo), algo),
     ]

@@ -7,8 +7,9 @@ from pathlib import Path
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
+from rlpyt.errors import UntrustedFile
 from rlpyt.experiments import rundir, script_runs
-from rlpyt.experiments.options import read_options
+from rlpyt.experiments.options import read_config
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
@@ -25,12 +26,13 @@ class Upload:
 
     run: tyro.conf.Positional[Path]  # the run directory
     logger: tuple[str, ...] = ()  # wandb, mlflow or trackio; by default those of the run
+    trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Upload, args, prog="rlpyt upload", description=DESCRIPTION)
-    own = _loggers_of(command.run)
+    own = _loggers_of(command.run, command.trust)
     trackers = [name for name in logger_names(command.logger or own) if name in TRACKERS]
     if not trackers:
         raise UsageError(
@@ -51,14 +53,25 @@ def main(args: Sequence[str]) -> int:
     return int(complete != trackers)
 
 
-def _loggers_of(run_dir: Path) -> Sequence[str]:
+def _loggers_of(run_dir: Path, trust: bool) -> Sequence[str]:
     """Return the loggers of a run.
 
     Raises:
         FileNotFoundError: the directory contains no run.
-        ValueError: the description of the run is damaged.
+        DamagedFile: the description of the run is damaged.
+        UntrustedFile: the run is somebody else's; its files also name the server.
     """
     if script_runs.exists(run_dir):
-        loggers: Sequence[str] = script_runs.ScriptRun(run_dir).logging.get("loggers", ())
-        return loggers
-    return read_options(run_dir).logger
+        script = script_runs.ScriptRun(run_dir, trust)
+        loggers: Sequence[str] = script.logging.get("loggers", ())
+        trusted = script.trusted
+    else:
+        options, trusted = read_config(run_dir, trust)
+        loggers = options.logger
+    if not trusted:
+        raise UntrustedFile(
+            f"{run_dir} is the run of somebody else, and its files say where to send it. If you "
+            "trust its author, add --trust."
+        )
+    rundir.check_files(run_dir, links=True)
+    return loggers

@@ -74,14 +74,17 @@ def evaluate(
     seed: int = EVAL_SEED,
     deterministic: bool = True,
     max_steps: int | None = None,
+    trust: bool = False,
 ) -> Evaluation:
     """Play episodes with the trained agent of a run, or of a run directory; see `Run.evaluate`.
+
+    ``trust`` is that of `load`.
 
     Raises:
         FileNotFoundError: the directory contains no run.
         ValueError: ``episodes`` or ``max_steps`` is below 1.
     """
-    loaded = run if isinstance(run, Run) else load(run)
+    loaded = run if isinstance(run, Run) else load(run, trust)
     return loaded.evaluate(episodes, seed, deterministic, max_steps)
 
 

@@ -6,19 +6,13 @@ downloaded, and no file is unpickled.
 
 import contextlib
 import importlib
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
-from rlpyt.envs.base import Env
-from rlpyt.envs.traj_info import TrajInfo
-from rlpyt.experiments import rundir, script_runs
+from rlpyt.experiments import rundir
 from rlpyt.experiments.options import CONFIG
-from rlpyt.experiments.registry import MAKERS, find_in_working_directory, origin
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.utils.checkpoint import FILES as CHECKPOINT_FILES
 from rlpyt.utils.checkpoint import MANIFEST
@@ -41,11 +35,6 @@ FILES = {
 
 _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 _REFERENCE = re.compile(rf"hf:/{{1,2}}({_NAME.pattern})(?:@([\w][\w./-]*))?/?", re.ASCII)
-# Packages whose classes may be named by a model; besides environments and custom modules.
-_PACKAGES = (
-    *("rlpyt.agents.", "rlpyt.distributions.", "rlpyt.models.", "rlpyt.spaces."),
-    *("rlpyt.es.agent:", "rlpyt.es.model:", "gymnasium.spaces.", "torch.nn."),
-)
 
 
 def is_reference(path: Path | str) -> bool:
@@ -82,7 +71,7 @@ def checked_name(repo_id: str) -> str:
 
 
 def download(reference: Path | str) -> Path:
-    """Download a model into the cache of the hub, and check what it names.
+    """Download a model into the cache of the hub.
 
     Args:
         reference: "hf://user/name", or "hf://user/name@revision" with a branch, tag or commit.
@@ -91,7 +80,7 @@ def download(reference: Path | str) -> Path:
         Directory in the cache. It is shared by all users of the cache: do not write into it.
 
     Raises:
-        ValueError: the reference is malformed, or the model names a module that it must not.
+        ValueError: the reference is malformed.
         FileNotFoundError: there is no such model or revision, or it is not a model of rlpyt.
         PermissionError: the token may not read it.
         ConnectionError: the hub cannot be reached, and the model is not in the cache.
@@ -107,18 +96,12 @@ def download(reference: Path | str) -> Path:
     with _errors(_shown(reference)):
         found = _client().snapshot_download(match[1], revision=match[2], allow_patterns=patterns)
     path = Path(found)
-    described = [path / name for name in DESCRIPTIONS if (path / name).is_file()]
+    described = any((path / name).is_file() for name in DESCRIPTIONS)
     if not described or not (path / rundir.AGENT / MANIFEST).is_file():
         raise FileNotFoundError(
             f"{_shown(reference)} is not a model of rlpyt: it must have {rundir.AGENT}/{MANIFEST} "
             f"and {' or '.join(DESCRIPTIONS)}. `rlpyt push` writes them."
         )
-    find_in_working_directory()
-    for file in described:
-        try:
-            _check_modules(json.loads(file.read_text(encoding="utf-8")))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{file.name} of {_shown(reference)}: {error}") from error
     return path
 
 
@@ -162,51 +145,6 @@ def upload(folder: Path, repo_id: str, private: bool, message: str) -> str:
             repo_id=repo_id, folder_path=folder, commit_message=message, delete_patterns=[*FILES]
         )
     return str(url)
-
-
-def find(name: str) -> Any:
-    """Return a class or function that a model may name.
-
-    These are classes of agents, models, distributions and spaces, environments, and names of
-    custom modules.
-
-    Raises:
-        ModuleNotFoundError: the module does not exist.
-        ValueError: it has no such name, or a model may not name it.
-    """
-    found = script_runs.find(name)
-    if origin(name.partition(":")[0]) == "user":
-        return found
-    defined = f"{found.__module__}:{found.__qualname__}"
-    is_class = isinstance(found, type)
-    if defined in MAKERS or (is_class and issubclass(found, Env | TrajInfo)):
-        return found
-    of_gymnasium = is_class and defined.startswith("gymnasium.envs.")
-    if of_gymnasium and issubclass(found, gymnasium.Env):
-        return found
-    if is_class and defined.startswith(_PACKAGES):
-        return found
-    raise ValueError(
-        f"{name} is not an agent, model, distribution, space or environment, and models of the hub "
-        "may name no other part of installed packages."
-    )
-
-
-def _check_modules(described: Any) -> None:
-    """Check the modules of all names "module:name" in a description, wherever they are.
-
-    Raises:
-        ValueError: a module is of the standard library, or a script that would train.
-    """
-    if isinstance(described, dict | list):
-        for item in described.values() if isinstance(described, dict) else described:
-            _check_modules(item)
-    elif isinstance(described, str) and ":" in described:
-        module = described.partition(":")[0]
-        if origin(module) == "standard":
-            raise ValueError(f"{described!r} must not name a part of Python's standard library.")
-        if origin(module) == "user":
-            script_runs.check_import(module)
 
 
 def _shown(reference: Path | str) -> str:

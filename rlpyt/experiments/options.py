@@ -10,14 +10,21 @@ from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from rlpyt.errors import DamagedFile
 from rlpyt.utils.checks import true_or_false, whole_number
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.tracking import logger_names
 from rlpyt.utils.names import UnknownName, suggestion
+from rlpyt.utils.signed import SIGNATURE, signed
 from rlpyt.version import VERSION
 
 FORMAT = 1  # version of config.json, increased when older readers would misread it
 CONFIG = "config.json"
+SCHEMA = {
+    "type": "object",
+    "required": ["format"],
+    "properties": {"format": {"type": "integer"}, "rlpyt": {"type": "string"}},
+}
 SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
 MAX_LEAD = 2  # batches, by default
 MAX_CHECKPOINT_STEPS = 250_000  # between two checkpoints, by default
@@ -144,7 +151,7 @@ class RunOptions(Settings):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``config.json``."""
-        return {"format": FORMAT, "rlpyt": VERSION, **asdict(self)}
+        return signed({"format": FORMAT, "rlpyt": VERSION, **asdict(self)})
 
     def write(self, run_dir: Path) -> None:
         """Write ``config.json``, which :func:`read_options` reads."""
@@ -152,34 +159,45 @@ class RunOptions(Settings):
         write_text(run_dir / CONFIG, text)
 
 
-def read_options(run_dir: Path | str) -> RunOptions:
+def read_options(run_dir: Path | str, trust: bool = False) -> RunOptions:
     """Return the options of the run in ``run_dir``, which may also be its ``config.json``.
+
+    Args:
+        run_dir: the directory or file.
+        trust: accept a file of somebody else, whatever it names.
 
     Raises:
         FileNotFoundError: the directory does not exist or contains no run.
-        ValueError: ``config.json`` is damaged, from a newer version, or has unknown keys.
+        DamagedFile: ``config.json`` is damaged, from a newer version, or has unknown keys.
+        UntrustedFile: it is a file of somebody else that names other than rlpyt's parts.
     """
-    path = Path(run_dir) if Path(run_dir).is_file() else Path(run_dir) / CONFIG
-    if not path.parent.is_dir():
-        hint = _nearest_sibling(path.parent)
+    return read_config(run_dir, trust)[0]
+
+
+def read_config(run_dir: Path | str, trust: bool = False) -> tuple[RunOptions, bool]:
+    """Return the options as `read_options` does, and True if they are trusted."""
+    from rlpyt.experiments.trust import read_described  # which imports gymnasium
+
+    path = Path(run_dir)
+    if not path.exists():
+        hint = _nearest_sibling(path)
         raise FileNotFoundError(f"run directory not found: {str(run_dir)!r}{hint}")
-    if not path.is_file():
-        raise FileNotFoundError(_without_config(path.parent))
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        found = config.pop("format")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a run's configuration: {error!r}.") from error
-    version = config.pop("rlpyt", "unknown")
-    if found != FORMAT:
-        raise ValueError(
-            f"{path} has format {found}, written by rlpyt {version}, but rlpyt {VERSION} reads "
-            f"format {FORMAT}. Use the newer rlpyt."
+    if path.is_dir():
+        path /= CONFIG
+        if not path.exists():
+            raise FileNotFoundError(_without_config(path.parent))
+    config, trusted = read_described(path, "a run's configuration", SCHEMA, trust)
+    version = config.get("rlpyt", "unknown")
+    if config["format"] != FORMAT:
+        raise DamagedFile(
+            f"{path} has format {config['format']}, written by rlpyt {version}, but rlpyt "
+            f"{VERSION} reads format {FORMAT}. Use the newer rlpyt."
         )
+    changes = {k: v for k, v in config.items() if k not in ("format", "rlpyt", SIGNATURE)}
     try:
-        return RunOptions(algo_name="", env="").updated(config)
+        return RunOptions(algo_name="", env="").updated(changes), trusted
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise DamagedFile(f"{path}: {error}") from error
 
 
 def _without_config(run_dir: Path) -> str:

@@ -27,6 +27,7 @@ from rlpyt.utils.checkpoint import MANIFEST, save_checkpoint
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.signed import SIGNATURE, read_json
 from rlpyt.version import VERSION
 from rlpyt.vis.curves import plot_runs
 
@@ -76,9 +77,10 @@ def write_model(run: Run, folder: Path, repo_id: str) -> None:
     state = {"agent": run.agent.state_dict(), "itr": run.itr}
     save_checkpoint(folder, state).rename(folder / rundir.AGENT)
     if run.options is None:
-        name, described = PARTS_FILE, script_runs.ScriptRun(run.path).published()
+        name, described = PARTS_FILE, script_runs.ScriptRun(run.path, trust=True).published()
     else:
-        name, described = CONFIG, json.loads((run.path / CONFIG).read_text(encoding="utf-8"))
+        name, described = CONFIG, read_json(run.path / CONFIG, "a run's configuration")
+        described.pop(SIGNATURE, None)
     _check_paths(described, name)
     _write_json(folder / name, described)
     evaluation = _evaluation(run)
@@ -136,6 +138,7 @@ def model_card(
         "rlpyt": described.get("rlpyt", VERSION),
     }
     modules = sorted(set(_custom_modules(described)))
+    flag, argument = (" --trust", ", trust=True") if modules else ("", "")
     return "\n".join(
         [
             f"---\n{_yaml(header)}---",
@@ -150,10 +153,11 @@ def model_card(
             "## Use",
             "",
             '```\npip install "rlpyt[hub]"\n'
-            f"rlpyt eval hf://{repo_id} --episodes 100\nrlpyt record hf://{repo_id} video.mp4\n```",
+            f"rlpyt eval hf://{repo_id} --episodes 100{flag}\n"
+            f"rlpyt record hf://{repo_id} video.mp4{flag}\n```",
             "",
             "```python\nimport rlpyt\n\n"
-            f'run = rlpyt.load("hf://{repo_id}")\nprint(run.evaluate(20))\n```',
+            f'run = rlpyt.load("hf://{repo_id}"{argument})\nprint(run.evaluate(20))\n```',
             "",
             *[f"This requires the modules {', '.join(modules)}.\n"] * bool(modules),
             "## Training",
@@ -218,7 +222,7 @@ def _evaluation(run: Run) -> dict[str, Any]:
     path = run.path / rundir.EVALUATION
     if _is_current(run, path):
         with contextlib.suppress(ValueError, TypeError, KeyError):
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path, "an evaluation")
             names = {item.name for item in dataclasses.fields(Evaluation)}
             known = {name: value for name, value in found.items() if name in names}
             return Evaluation(**known).as_dict()

@@ -102,7 +102,9 @@ def import_named(name: str, kind: str) -> Any:
         ModuleNotFoundError: the module does not exist.
         ValueError: it has no such name.
     """
-    module, _, attributes = name.partition(":")
+    module, colon, attributes = name.partition(":")
+    if not colon:
+        raise ValueError(f"{kind}={name!r} must be module:name.")
     found: Any = _module(name, kind)
     for attribute in attributes.split("."):
         found = getattr(found, attribute, None)

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.errors import DamagedFile
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
-from rlpyt.experiments.options import CONFIG, RunOptions, read_options
+from rlpyt.experiments.options import CONFIG, RunOptions, read_config
+from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
-from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.env_batch import bounds_of, clipped
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils import torchrun
@@ -28,6 +29,7 @@ from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
+from rlpyt.utils.logging.snapshots import read_snapshot
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed, undisturbed
 
@@ -69,6 +71,8 @@ def train(
         build_runner(options, run_dir, resume=resume).train()
         return
     check_device(options.device)
+    if resume:
+        rundir.check_files(run_dir, links=True)
     if not started_by_this_job(run_dir):
         _check_run_dir(run_dir, resume)
     new, created = not any(run_dir.glob("*")), False
@@ -406,44 +410,49 @@ class Run:
         return push(self, repo_id, private, message)
 
 
-def load(run_dir: Path | str) -> Run:
+def load(run_dir: Path | str, trust: bool = False) -> Run:
     """Load the trained agent of a run, from params.pkl or the latest checkpoint.
 
     Args:
         run_dir: directory of a run of the command line, of `rlpyt.train`, or of a script with
             ``logger_context``; or a model of the Hugging Face Hub, "hf://user/name" or
             "hf://user/name@revision", which is downloaded into the cache of the hub.
+        trust: import and call whatever a run of somebody else names; see docs/trust.md.
 
     Raises:
         FileNotFoundError: the directory contains no run, the run has not saved its agent yet, or
             the hub has no such model.
-        ValueError: the configuration or params.pkl is invalid, a part of a script's run cannot be
-            rebuilt, or a model of the hub names a part that it must not.
+        DamagedFile: the configuration or params.pkl is invalid, or a part of a script's run cannot
+            be rebuilt.
+        UntrustedFile: a run of somebody else names other than rlpyt's parts.
         CheckpointError: params.pkl does not exist, and no checkpoint is valid.
         ConnectionError: the hub cannot be reached, and the model is not in the cache.
         ImportError: huggingface_hub is missing for a model of the hub.
     """
     path, options = hub.local_path(run_dir), None
     if not (path / CONFIG).exists() and script_runs.exists(path):
-        find = hub.find if hub.is_reference(run_dir) else script_runs.find
-        script = script_runs.ScriptRun(path, find)
-        state, itr = _saved_agent(path, script.checkpoints)
-        recipe, name = script.recipe(), script.name
-        spaces, agent = env_spaces(recipe), script.agent()
+        script = script_runs.ScriptRun(path, trust)
+        file, trusted, checkpoints = script.path, script.trusted, script.checkpoints
     else:
-        options = read_options(path)
-        state, itr = _saved_agent(path, path / rundir.CHECKPOINTS)
-        recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-        name, spaces = f"{options.algo_name} on {options.env}", env_spaces(recipe)
-        agent = build_agent(options, spaces)
-    agent.initialize(spaces)
+        options, trusted = read_config(path, trust)
+        file, checkpoints = path / CONFIG, path / rundir.CHECKPOINTS
+    rundir.check_files(path, links=trusted or hub.is_reference(run_dir))
+    state, itr = _saved_agent(path, checkpoints)
+    with blaming(file, trusted):
+        if options is None:
+            recipe, name = script.recipe(), script.name
+            spaces, agent = env_spaces(recipe), script.agent()
+        else:
+            recipe = with_tasks(env_recipe(options.env, options.env_args), options)
+            name, spaces = f"{options.algo_name} on {options.env}", env_spaces(recipe)
+            agent = build_agent(options, spaces)
+        agent.initialize(spaces)
     try:
         agent.load_state_dict(state)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
-        file = PARTS_FILE if options is None else CONFIG
         reason = " ".join(summary_of(error, 200).split())
-        raise ValueError(
-            f"The saved agent in {path} does not match {name} with the network of {path / file} "
+        raise DamagedFile(
+            f"The saved agent in {path} does not match {name} with the network of {file} "
             f"({reason})."
         ) from error
     return Run(path, options, recipe, agent, itr, name)
@@ -451,27 +460,29 @@ def load(run_dir: Path | str) -> Run:
 
 def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:
     """Return the agent's state and its iteration."""
-    alone = path / rundir.AGENT
+    alone, snapshot = path / rundir.AGENT, path / rundir.SNAPSHOT
+    has_checkpoint, part = any(checkpoints.glob("checkpoint-*")), "agent"
+    remedy = "The run has no checkpoint either; train again."
+    if has_checkpoint:
+        remedy = f"Delete it to load the latest checkpoint in {checkpoints} instead."
     if (alone / MANIFEST).is_file():  # a model of the hub, whose cache consists of links
         state = load_checkpoint(alone, follow_links=True).state
-        return state["agent"], state["itr"]
-    snapshot, has_checkpoint = path / rundir.SNAPSHOT, any(checkpoints.glob("checkpoint-*"))
-    if snapshot.is_file():
+    elif snapshot.exists():
         try:
-            state = torch.load(snapshot, map_location="cpu", weights_only=True)
-            return state["agent_state_dict"], whole_number("itr", state["itr"], 0)
-        except Exception as error:  # torch raises many types, without the name of the file
-            remedy = "The run has no checkpoint either; train again."
-            if has_checkpoint:
-                remedy = f"Delete it to load the latest checkpoint in {checkpoints} instead."
-            reason = summary_of(error, 100)
-            raise ValueError(f"{snapshot} is damaged or truncated ({reason}). {remedy}") from error
-    if not has_checkpoint:
+            state, part = read_snapshot(snapshot), "agent_state_dict"
+        except DamagedFile as error:
+            raise DamagedFile(f"{error}. {remedy}") from error
+    elif has_checkpoint:
+        state = load_checkpoint(checkpoints).state
+    else:
         raise FileNotFoundError(
             f"{path} has no {rundir.SNAPSHOT} yet: it is written at each log interval."
         )
-    state = load_checkpoint(checkpoints).state
-    return state["agent"], state["itr"]
+    try:
+        return state[part], whole_number("itr", state["itr"], 0)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        what = snapshot if part != "agent" else path
+        raise DamagedFile(f"{what} is damaged, without an agent ({error!r}). {remedy}") from error
 
 
 def _row(leaf: Any) -> torch.Tensor:

@@ -4,8 +4,9 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from rlpyt.errors import UntrustedFile
 from rlpyt.experiments.options import CONFIG, RunOptions
-from rlpyt.utils.files import new_directory
+from rlpyt.utils.files import check_regular, new_directory
 
 ROOT = Path("data")  # below the current directory
 
@@ -31,6 +32,29 @@ CONTENTS = {
 def has_checkpoint(run_dir: Path) -> bool:
     """Return True if the run has a checkpoint to resume from."""
     return any((run_dir / CHECKPOINTS).glob("checkpoint-*"))
+
+
+def check_files(run_dir: Path, links: bool) -> None:
+    """Check that a run directory consists of regular files, which can be read without blocking.
+
+    Args:
+        run_dir: the directory.
+        links: allow symbolic links that lead out of the directory.
+
+    Raises:
+        DamagedFile: a file is a pipe, device or socket.
+        UntrustedFile: a file is a link that leads out of the directory.
+    """
+    for directory in (run_dir, run_dir / AGENT, *run_dir.glob(f"{CHECKPOINTS}/checkpoint-*")):
+        for path in directory.iterdir() if directory.is_dir() else ():
+            outside = path.is_symlink() and not path.resolve().is_relative_to(run_dir.resolve())
+            if outside and not links:
+                raise UntrustedFile(
+                    f"{path} must not be a link out of the run directory of somebody else. If you "
+                    "trust its author, add --trust (trust=True in Python)."
+                )
+            if path.exists() and not path.is_dir():
+                check_regular(path)
 
 
 def has_rows(run_dir: Path) -> bool:

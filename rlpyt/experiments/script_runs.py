@@ -1,14 +1,11 @@
-"""Runs of scripts, rebuilt from the descriptions of their parts in ``parts.json``.
-
-A run directory may name code, so it is as trusted as a script.
-"""
+"""Runs of scripts, rebuilt from the descriptions of their parts in ``parts.json``."""
 
 import ast
 import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +18,78 @@ from rlpyt.experiments.registry import (
     import_named,
     origin,
 )
+from rlpyt.experiments.trust import allowed_part, read_described
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.recorded import main_name, rebuild
+from rlpyt.utils.signed import read_json
 
 # Arguments of samplers that say how environments are made.
 ENV_ARGUMENTS = ("EnvCls", "env_kwargs", "eval_env_kwargs", "TrajInfoCls")
+
+NAMED = {"type": "object", "required": ["run_ID", "name"]}  # schema of params.json
+_TEXT, _NODE = {"type": "string"}, {"$ref": "#/definitions/node"}
+_PART = {"type": "object", "properties": {"kwargs": {"type": "object"}}}
+_SAMPLER = {
+    "type": "object",
+    "properties": {"kwargs": {"type": "object", "properties": {"EnvCls": {"type": "object"}}}},
+}
+SCHEMA = {
+    "type": "object",
+    "required": ["logging", "runner"],
+    "properties": {
+        "format": {"const": 1},
+        "logging": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "snapshot_mode": _TEXT,
+                "use_summary_writer": {"type": "boolean"},
+                "loggers": {"type": "array", "items": _TEXT},
+            },
+        },
+        "runner": {
+            "type": "object",
+            "required": ["$call", "kwargs"],
+            "properties": {
+                "$call": _TEXT,
+                "kwargs": {
+                    "type": "object",
+                    "required": ["algo", "agent", "sampler", "n_steps"],
+                    "properties": {
+                        "algo": _PART,
+                        "agent": _PART,
+                        "sampler": _SAMPLER,
+                        "n_steps": {"type": "number", "minimum": 0},
+                    },
+                    "additionalProperties": _NODE,
+                },
+            },
+        },
+    },
+    "definitions": {
+        "node": {
+            "type": ["object", "array", "string", "number", "boolean", "null"],
+            "items": _NODE,
+            "properties": {
+                "$call": _TEXT,
+                "$name": _TEXT,
+                "$missing": _TEXT,
+                "$tuple": {"type": "array"},
+            },
+            "dependencies": {
+                "$call": {"properties": {"kwargs": {"type": "object"}}},
+                "$partial": {
+                    "required": ["args", "kwargs"],
+                    "properties": {"args": {"type": "array"}, "kwargs": {"type": "object"}},
+                },
+            },
+            "additionalProperties": _NODE,
+        },
+    },
+}
 
 
 def find(name: str) -> Any:
@@ -36,24 +97,12 @@ def find(name: str) -> Any:
 
     Raises:
         ModuleNotFoundError: the module does not exist.
-        ValueError: it has no such name, or it may not be named in a file.
+        ValueError: it has no such name, or is a script that would train.
     """
     module = name.partition(":")[0]
     if module not in sys.modules and module != main_name():
         check_import(module)
-    found = import_named(name, "part")
-    top = module.partition(".")[0]
-    if top not in ("rlpyt", "torch", "gymnasium") and origin(module) != "user":
-        raise ValueError(
-            f"{name} must be a part of rlpyt, torch, gymnasium or of a custom module, not of an "
-            "installed package. Wrap it in a function of your module."
-        )
-    if not isinstance(found, type) and (top == "torch" or not inspect.isfunction(found)):
-        raise ValueError(f"{name} must be a class{'' if top == 'torch' else ' or function'}.")
-    defined = found.__module__.partition(".")[0]
-    if defined != top and origin(defined) != "user":  # a module that it imports
-        raise ValueError(f"{name} must be defined in {top}, but is a part of {found.__module__}.")
-    return found
+    return import_named(name, "part")
 
 
 class ScriptRun:
@@ -61,22 +110,22 @@ class ScriptRun:
 
     Args:
         run_dir: directory with ``parts.json``.
-        find: returns the class or function of a name "module:name".
+        trust: accept a file of somebody else, whatever it names.
 
     Raises:
-        ValueError: the file is damaged.
+        DamagedFile: the file is damaged.
+        UntrustedFile: it is a file of somebody else that names other than rlpyt's parts.
     """
 
-    def __init__(self, run_dir: Path, find: Callable[[str], Any] = find) -> None:
-        self.run_dir, path = run_dir, run_dir / PARTS_FILE
-        self._find = find
-        try:
-            parts = json.loads(path.read_text(encoding="utf-8"))
-            self.logging: dict[str, Any] = parts["logging"]
-            self._runner: dict[str, Any] = parts["runner"]
-            self._parts: dict[str, Any] = parts["runner"]["kwargs"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not describe a run: {error!r}.") from error
+    def __init__(self, run_dir: Path, trust: bool = False) -> None:
+        self.run_dir, self.path = run_dir, run_dir / PARTS_FILE
+        parts, self.trusted = read_described(self.path, "the description of a run", SCHEMA, trust)
+        self._find = find if self.trusted else allowed_part
+        self.logging: dict[str, Any] = parts["logging"]
+        self._runner: dict[str, Any] = parts["runner"]
+        self._parts: dict[str, Any] = parts["runner"]["kwargs"]
+        if not self.trusted:
+            self._parts["checkpoint_dir"] = str(run_dir / rundir.CHECKPOINTS)
 
     @property
     def n_steps(self) -> int:
@@ -155,7 +204,7 @@ class ScriptRun:
         parts |= {"n_steps": n_steps, "resume_from": self.checkpoints}
         parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
         runner = self._find(self._runner["$call"])(**parts)
-        params = json.loads((self.run_dir / "params.json").read_text(encoding="utf-8"))
+        params = read_json(self.run_dir / "params.json", "the settings of a run", NAMED)
         named = {"run_ID": params["run_ID"], "name": params["name"]}
         with logger.session():
             logger.set_console(False)  # hooks show progress

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.logging.snapshots import write_snapshot
+from rlpyt.utils.logging.snapshots import read_snapshot, write_snapshot
 from rlpyt.utils.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -194,7 +192,7 @@ class KeepBest(Hook):
             raise ValueError("KeepBest needs a run directory. Train inside logger_context(...).")
         self._path = Path(run_dir, self.FILE)
         if runner.start_itr > 0 and self._path.exists():
-            best = torch.load(self._path, weights_only=True)
+            best = read_snapshot(self._path)
             if best["itr"] <= runner.state.itr:  # later ones will be evaluated again
                 self.return_ = best["return_"]
 

@@ -45,6 +45,7 @@ from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
 from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
+from rlpyt.utils.signed import signed
 
 NEW_EPISODES = (
     "The resumed run starts new episodes, because the checkpoint has no environment states that "
@@ -243,7 +244,7 @@ class MinibatchRlBase(BaseRunner):
             "loggers": logger.get_trackers(),
         }
         parts = {"format": 1, "logging": logging, "runner": describe(self)}
-        write_text(run_dir / PARTS_FILE, json.dumps(parts, indent=2) + "\n")
+        write_text(run_dir / PARTS_FILE, json.dumps(signed(parts), indent=2) + "\n")
 
     def apply_hardware_and_seed(self, hardware: Hardware) -> int:
         """Apply CPU affinity and thread limits, and seed this process; return the seed."""

@@ -36,6 +36,7 @@ from rlpyt.utils.seed import stream
 from rlpyt.vis.grouping import RunRecord
 
 RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
+TRUST = "--trust"  # the sweep wrote the files; the key of another machine may differ
 
 
 @dataclass(frozen=True)
@@ -279,8 +280,8 @@ def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> J
     return Job(
         number=number,
         name=setting.name,
-        command=(*RLPYT, "train", "--config", "{job}/config.json", "--run-dir", "{run_dir}"),
-        resume=(*RLPYT, "resume", "{run_dir}"),
+        command=(*RLPYT, "train", "--config", "{job}/config.json", "--run-dir", "{run_dir}", TRUST),
+        resume=(*RLPYT, "resume", "{run_dir}", TRUST),
         run_dir=setting.name,
         cwd=os.getcwd(),
         settings={**setting.varied, "seed": setting.seed},

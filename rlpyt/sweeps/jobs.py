@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rlpyt.errors import USAGE
+from rlpyt.errors import USAGE, DamagedFile
 from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.variant import plain_value
@@ -120,10 +120,6 @@ class Attempt:
             return "running" if self.begun is None else UNRECORDED_END
         code = self.exit_code or 0
         return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
-
-
-class DamagedFile(ValueError):
-    """Unreadable file of the queue; the message names it and the remedy."""
 
 
 class JobDirectory:

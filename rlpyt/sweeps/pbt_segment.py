@@ -43,7 +43,7 @@ def main(config: Path, run_dir: Path, steps: int) -> None:
         run_dir: of the member.
         steps: environment steps at the end of the segment, counted from the start of the run.
     """
-    options = read_options(config)
+    options = read_options(config, trust=True)  # written by the launcher
     resume = rundir.has_checkpoint(run_dir)
     with showing_how_to_resume(run_dir):
         train(options, run_dir, [EndsAt(steps), ProgressHook()], resume, finish)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.jobs import DamagedFile
 from rlpyt.sweeps.report_page import (
     Block,
     Cell,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import QUEUE, SweepDirectory
 from rlpyt.sweeps.jobs import (
     STATES,
     Attempt,
-    DamagedFile,
     Job,
     JobDirectory,
     State,

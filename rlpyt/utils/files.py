@@ -6,10 +6,13 @@ import errno
 import itertools
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from rlpyt.errors import DamagedFile
 
 
 @contextmanager
@@ -75,6 +78,39 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def read_regular(path: str | os.PathLike[str], most: int, links: bool = True) -> bytes:
+    """Return the content of a regular file of limited size.
+
+    Other files, such as pipes and devices, could block or never end.
+
+    Args:
+        path: the file.
+        most: largest size in bytes.
+        links: follow a symbolic link.
+
+    Raises:
+        DamagedFile: it is not a regular file, is a link without ``links``, or is too large.
+        OSError: it cannot be read.
+    """
+    check_regular(path, links)
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise DamagedFile(f"{path} must have at most {most:,} bytes.")
+    return content
+
+
+def check_regular(path: str | os.PathLike[str], links: bool = True) -> None:
+    """Check that a file is a regular one, which can be read without blocking.
+
+    Raises:
+        DamagedFile: it is a pipe, device, socket or directory, or a link without ``links``.
+        OSError: it does not exist.
+    """
+    if not stat.S_ISREG(os.stat(path, follow_symlinks=links).st_mode):
+        raise DamagedFile(f"{path} must be a regular file, not a link, directory, pipe or device.")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import nearest
+from rlpyt.utils.signed import read_json
 from rlpyt.utils.text import counted
 from rlpyt.vis import style
 from rlpyt.vis.grouping import RunRecord, natural_key, read_runs, warn_of_uneven_groups
@@ -168,7 +168,7 @@ def run_label(run_dir: PathLike) -> str:
     if re.fullmatch(r"run_.+", path.name):
         return path.parent.name
     try:
-        name = json.loads((path / "params.json").read_text(encoding="utf-8")).get("name")
+        name = read_json(path / "params.json", "the settings of a run").get("name")
     except (OSError, ValueError, AttributeError):
         name = None
     return str(name or path.name)

@@ -9,7 +9,6 @@ settings to group by.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import re
@@ -20,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.utils.names import flattened, labels, nearest
+from rlpyt.utils.signed import SIGNATURE, read_json
 from rlpyt.vis.progress import PathLike, find_runs
 
 # Written by the command line, by loggers, and by sweeps.
 CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
-NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir"}
+NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir", SIGNATURE}
 # Without effect on curves.
 NOT_OF_CURVES = {"video", "plot", "tensorboard", "logger", "checkpoint_interval_steps"}
 ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
@@ -304,7 +304,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return flattened(json.loads(path.read_text(encoding="utf-8")))
+        return flattened(read_json(path, "a dictionary of settings"))
     except (OSError, ValueError, TypeError) as error:
         warnings.warn(f"settings in {path} are ignored, since it is not readable: {error}.")
         return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.utils.logging.progress_csv import read_progress
+from rlpyt.utils.signed import read_json
 from rlpyt.vis.grouping import RunRecord
 from rlpyt.vis.style import readable
 
@@ -105,7 +105,7 @@ def final_scores(
 def read_evaluation(run_dir: Path) -> float | None:
     """Return the mean return of the evaluation after training, or None if it cannot be read."""
     try:
-        content = json.loads((run_dir / EVALUATION).read_text(encoding="utf-8"))
+        content = read_json(run_dir / EVALUATION, "an evaluation")
         score = float(content["return_mean"])
     except (OSError, ValueError, TypeError, KeyError):
         return None

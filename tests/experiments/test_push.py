@@ -108,7 +108,7 @@ def test_a_pushed_run_of_a_script_acts_the_same(EnvCls, kwargs, tmp_path, stand_
     train_script(tmp_path / "run", EnvCls, kwargs)
     run = rlpyt.load(tmp_path / "run")
     run.push(REPO)
-    loaded = rlpyt.load(f"hf://{REPO}")
+    loaded = rlpyt.load(f"hf://{REPO}", trust=True)
     assert loaded.name == run.name and loaded.options is None
     np.testing.assert_array_equal(actions(loaded), actions(run))
     card = (stand_in.latest(REPO) / "README.md").read_text()
@@ -243,7 +243,7 @@ def test_local_paths_are_refused(value, run_dir, stand_in, capsys):
     config = json.loads((run_dir / "config.json").read_text())
     config["algo"]["optim_kwargs"] = {"path": value}
     (run_dir / "config.json").write_text(json.dumps(config))
-    code, said = says(capsys, "push", run_dir, REPO)
+    code, said = says(capsys, "push", run_dir, REPO, "--trust")
     assert code == 2 and "config.json: algo.optim_kwargs.path=" in said and stand_in.calls == []
 
 

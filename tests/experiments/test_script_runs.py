@@ -130,18 +130,6 @@ def test_parts_are_built_with_the_arguments_of_their_construction():
     assert type(curriculum) is LearningProgress and curriculum.n_tasks == 7
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("os:system", "subprocess:run", "joblib:load", "torch:load", "rlpyt.cli.main:os.system"),
-        *("rlpyt.cli.main:importlib.import_module", "../rlpyt:load"),
-    ],
-)
-def test_functions_that_could_do_harm_are_refused(name):
-    with pytest.raises((ValueError, ImportError)):
-        script_runs.find(name)
-
-
 def test_a_script_without_a_guard_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "unguarded_script.py").write_text("runner = None\nrunner.train()\nclass Env: ...\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -152,7 +140,7 @@ def test_a_script_without_a_guard_is_not_imported(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", ["", "{}", '{"runner": 3}'])
 def test_damaged_descriptions_are_named(text, tmp_path):
     (tmp_path / "parts.json").write_text(text)
-    with pytest.raises(ValueError, match="does not describe a run"):
+    with pytest.raises(ValueError, match="is not the description of a run"):
         rlpyt.load(tmp_path)
 
 

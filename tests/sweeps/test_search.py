@@ -120,7 +120,7 @@ def test_a_dry_run_shows_the_space_and_an_example_run(tmp_path, capsys):
         "  to maximize evaluation",
     ]
     assert re.match(r"  for example algo\.learning_rate=0\.00\d+, by$", lines[3])
-    assert lines[4] == "    rlpyt train --config {job}/config.json --run-dir {run_dir}"
+    assert lines[4] == "    rlpyt train --config {job}/config.json --run-dir {run_dir} --trust"
     sample = "x: {choice: [a b, null]}, y: {integer: [1, 3]}"
     main([str(write_file(tmp_path, sample=sample)), "--dry-run", "--slots", SLOTS])
     lines = capsys.readouterr().out.splitlines()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.files import atomic_write
+from rlpyt.errors import DamagedFile
+from rlpyt.utils.files import atomic_write, check_regular
 
 SNAPSHOT_MODES = ("none", "last", "all", "gap", "last+gap")
 
@@ -38,6 +40,29 @@ def write_snapshot(path: str | os.PathLike[str], params: Any) -> None:
     torch.save(plain(params), content)
     with atomic_write(path) as file:
         file.write(content.getbuffer())
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> Any:
+    """Return the content of a snapshot, with its tensors on the CPU.
+
+    ``torch.load`` does not verify the checksums that ``torch.save`` writes.
+
+    Raises:
+        DamagedFile: the file has changed since it was written, or cannot be read.
+    """
+    import torch
+
+    check_regular(path)
+    try:
+        if zipfile.is_zipfile(path):  # else of an early version of torch
+            with zipfile.ZipFile(path) as archive:
+                packed = any(item.compress_type for item in archive.infolist())
+                if packed or archive.testzip() is not None:
+                    raise ValueError("a checksum does not match its content")
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch and zipfile raise many types, without the name of the file
+        reason = " ".join(str(error).split())[:100]
+        raise DamagedFile(f"{path} is damaged or truncated ({reason})") from error
 
 
 def plain(tree: Any, where: str = "params") -> Any:  # noqa: PLR0911 - a case per kind

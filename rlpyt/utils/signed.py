@@ -1,0 +1,121 @@
+"""JSON documents of run directories: read within limits, and signed with a key of this user.
+
+A signature tells documents that rlpyt wrote for this user from those of others, and from those that
+were edited or damaged. docs/trust.md says what follows from it.
+"""
+
+import functools
+import hmac
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rlpyt.errors import DamagedFile
+from rlpyt.utils.files import read_regular
+
+SIGNATURE = "signature"
+MAX_BYTES = 2**24  # of a document
+MAX_DEPTH = 64  # of nested lists and dictionaries
+MAX_INTEGER = 2**64
+KEY_BYTES = 32
+
+
+def signed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of plain data with its signature."""
+    return {**document, SIGNATURE: _signature(document)}
+
+
+def is_signed(document: Mapping[str, Any]) -> bool:
+    """Return True if rlpyt wrote the document for this user, and it has not been changed since."""
+    return hmac.compare_digest(repr(document.get(SIGNATURE)), repr(_signature(document)))
+
+
+def read_json(path: Path, kind: str, schema: Mapping[str, Any] | None = None) -> Any:
+    """Read a JSON file of limited size and depth.
+
+    Args:
+        path: the file.
+        kind: word for its content in errors, such as "a run's configuration".
+        schema: JSON schema of the whole document.
+
+    Raises:
+        DamagedFile: the file is not a regular one, is too large, is not JSON, or does not match
+            the schema; the message names the file and the reason.
+        OSError: it cannot be read.
+    """
+    content = read_regular(path, MAX_BYTES)
+    try:
+        document = json.loads(content.decode("utf-8-sig"))
+        for place, value in leaves(document):
+            if type(value) is int and abs(value) > MAX_INTEGER:
+                raise ValueError(f"{place} must be at most 2**64, got {len(str(value))} digits")
+        if schema is not None:
+            _validator(json.dumps(schema))(document)
+    except RecursionError as error:
+        raise DamagedFile(f"{path} is not {kind}: it is nested too deeply.") from error
+    except ValueError as error:
+        raise DamagedFile(f"{path} is not {kind}: {error}.") from error
+    return document
+
+
+def leaves(value: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted place and the value of whatever is not a list or a dictionary.
+
+    Raises:
+        ValueError: it is nested too deeply.
+    """
+    if depth > MAX_DEPTH:
+        raise ValueError(f"lists and dictionaries must be nested at most {MAX_DEPTH} times")
+    if isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            yield from leaves(item, f"{place}[{at}]", depth + 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, f"{place}.{key}" if place else str(key), depth + 1)
+    else:
+        yield place, value
+
+
+@functools.cache
+def _validator(schema: str) -> Any:
+    import fastjsonschema
+
+    return fastjsonschema.compile(json.loads(schema))
+
+
+def _signature(document: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in document.items() if key != SIGNATURE}
+    plain = json.loads(json.dumps(rest))  # as it is read: tuples are lists
+    text = json.dumps(plain, sort_keys=True)
+    return hmac.digest(_key(_key_path()), text.encode(), "sha256").hex()
+
+
+def _key_path() -> Path | None:
+    with suppress(RuntimeError):  # there is no home directory
+        return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "rlpyt", "key")
+    return None
+
+
+@functools.cache
+def _key(path: Path | None) -> bytes:
+    """Return this user's key, created at the first use.
+
+    Where it cannot be stored, each process has its own key.
+    """
+    key = secrets.token_bytes(KEY_BYTES)
+    with suppress(OSError):
+        if path is not None and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent) as file:  # only this user may read it
+                file.write(key)
+                file.flush()
+                os.link(file.name, path)  # fails if another process was faster
+    with suppress(OSError):
+        stored = b"" if path is None else path.read_bytes()
+        return stored if len(stored) == KEY_BYTES else key
+    return key
