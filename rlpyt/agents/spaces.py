@@ -88,7 +88,9 @@ def box_size(action_space: Space) -> int:
     shape = action_space.shape
     composite = is_composite(shape) or not isinstance(shape, tuple)
     integers = not composite and np.dtype(action_space.dtype).kind in "iu"
-    if integers and choices_of(action_space) is None:
+    if not composite and len(shape) > 1:
+        remedy = f"Its shape is {shape}; declare a vector, and reshape it in step."
+    elif integers and choices_of(action_space) is None:
         remedy = "For integers use MultiDiscrete, or a Box of floats that the environment rounds."
     elif composite or np.dtype(action_space.dtype).kind != "f":
         remedy = (
@@ -96,7 +98,7 @@ def box_size(action_space: Space) -> int:
             "discrete action also deep Q-learning (dqn, ...)."
         )
     elif len(shape) != 1 or not shape[0]:
-        remedy = f"Its shape is {shape}; flatten it (gymnasium.wrappers.TransformAction)."
+        remedy = f"Its shape is {shape}; declare a vector with at least one component."
     else:
         return int(shape[0])
     raise TypeError(
@@ -129,13 +131,13 @@ def choice_counts(action_space: Space) -> list[int]:
     """Return the number of choices of each component of a MultiDiscrete or MultiBinary space.
 
     Raises:
-        TypeError: the space is neither.
+        TypeError: the space is neither, or has several dimensions.
     """
     choices = choices_of(action_space)
-    if choices is None or not choices.ndim:
+    if choices is None or choices.ndim != 1:
         raise TypeError(
-            "the action space must be MultiDiscrete or MultiBinary for this agent, got "
-            f"{action_space}."
+            "the action space must be MultiDiscrete or MultiBinary of one dimension for this "
+            f"agent, got {action_space}."
         )
     return [int(n) for n in choices.ravel()]
 

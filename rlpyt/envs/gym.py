@@ -29,7 +29,7 @@ from rlpyt.envs.legacy_gym import (
 )
 from rlpyt.envs.masks import INT8, UnreadMasks, mask_reader, masked_space
 from rlpyt.envs.normalizers import with_raw_rewards
-from rlpyt.spaces.action_mask import FIELD, has_mask
+from rlpyt.spaces.action_mask import FIELD, has_mask, unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
@@ -73,7 +73,7 @@ class GymEnvWrapper(EnvLayer):
     ) -> None:
         env = _checked(env)
         self.env = env
-        self._action_space = _wrapped(env.action_space, act_null_value, "act", force_float32)
+        self._action_space = _wrapped(env.action_space, act_null_value, "act", force_float32, True)
         space = _wrapped(env.observation_space, obs_null_value, "obs", force_float32)
         self._observation_space = self._unmasked_space = space
         self._masks = mask_reader(env, space, self._action_space)
@@ -95,10 +95,10 @@ class GymEnvWrapper(EnvLayer):
     def _bind(self) -> None:
         """Select conversions once, to keep branches out of ``step``."""
         self._bind_step()
-        discrete = isinstance(self.env.action_space, gymnasium.spaces.Discrete)
         action, observation = self._action_space, self._unmasked_space
+        discrete = isinstance(unwrapped(action), gymnasium.spaces.Discrete)
         unchanged = getattr(action, "revert_identity", True) or (
-            discrete and self.env.action_space.start == 0  # fastest check: numpy integers
+            discrete and action.start == 0 and action.dtype == np.int64  # a row is a numpy integer
         )
         self._revert = None if unchanged else action.revert
         identity = getattr(observation, "identity", True)
@@ -321,12 +321,16 @@ def _as_float(reward: Any, env: Any) -> float:
         ) from None
 
 
-def _wrapped(space: Any, null_value: Any, name: str, force_float32: bool) -> Any:
+def _wrapped(
+    space: Any, null_value: Any, name: str, force_float32: bool, flat: bool = False
+) -> Any:
     """Return a space as an rlpyt space; rlpyt spaces are returned unchanged."""
     space = convert_space(space, name)
-    if isinstance(space, Space):
-        return space
-    return GymSpaceWrapper(space, null_value, name=name, force_float32=force_float32)
+    return (
+        space
+        if isinstance(space, Space)
+        else GymSpaceWrapper(space, null_value, name, force_float32, flat)
+    )
 
 
 def _step_message(env: Any, result: Any) -> str:

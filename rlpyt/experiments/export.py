@@ -21,8 +21,7 @@ from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
 from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.spaces.base import Space
-from rlpyt.spaces.composite import Composite
-from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, to_gym
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.files import atomic_write
@@ -162,15 +161,18 @@ class _ActionForm:
 
     def __init__(self, space: Space) -> None:
         inner = unwrapped(space)  # in the environment's form
-        self._dtype = torch.from_numpy(np.empty(0, inner.dtype)).dtype
+        dtype, self._shape = np.dtype(inner.dtype).newbyteorder("="), inner.shape
+        self._dtype = torch.from_numpy(np.empty(0, dtype)).dtype
         self._start = _start_of(space)
+        if self._start is not None:
+            self._start = self._start.reshape(self._shape)
         self._bounds = None
         if bounds_of(space) is not None:
-            low, high = (np.array(bound, inner.dtype) for bound in (inner.low, inner.high))
+            low, high = (np.array(bound, dtype) for bound in (inner.low, inner.high))
             self._bounds = torch.from_numpy(low), torch.from_numpy(high)
 
     def __call__(self, action: Tensor) -> Tensor:
-        action = action.to(self._dtype)
+        action = action.to(self._dtype).reshape(-1, *self._shape)
         if self._bounds is not None:
             low, high = self._bounds
             action = torch.minimum(torch.maximum(action, low), high)
@@ -471,13 +473,13 @@ def _record(
             if done:
                 observation, reward, state = env.reset(), 0.0, exported.initial_state
                 run.reset()
-            own = _form_of_env(env.spaces.observation, observation)
+            own = to_gym(env.spaces.observation, observation)
             inputs = exported.inputs(own, state, reward)
             outputs = policy(*map(torch.from_numpy, inputs))
             state = tuple(x[0].numpy() for x in outputs[first_state : first_state + n_states])
             action = run.act(observation, reward)
             rows.append(inputs)
-            taken = _form_of_env(env.spaces.action, action)
+            taken = to_gym(env.spaces.action, action)
             actions.append([part_at(path, taken) for path in policy.action_paths])
             observation, reward, done, info = env.step(action)
             done = done and bool(getattr(info, "traj_done", True))
@@ -485,14 +487,6 @@ def _record(
 
 
 # Spaces.
-
-
-def _form_of_env(space: Any, value: Any) -> Any:
-    """Return an observation or action as the environment returns or takes it."""
-    if isinstance(space, Composite):  # with a mask of actions from info, for example
-        parts = zip(space.names, space.spaces, tuple(value), strict=True)
-        return {name: _form_of_env(part, x) for name, part, x in parts}
-    return space.revert(value) if hasattr(space, "revert") else value
 
 
 def _leaf_spaces(space: Any, path: tuple[Any, ...] = ()) -> list[tuple[list[Any], Space]]:

@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.agents.spaces import action_leaves
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent
@@ -21,7 +22,8 @@ from rlpyt.experiments.options import CONFIG, RunOptions, read_config
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped
-from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
+from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
@@ -243,27 +245,34 @@ class Run:
         """Choose an action for one observation.
 
         Args:
-            observation: observation of an environment of :meth:`env`, without leading dimensions;
-                vectors and images are the same as in gymnasium's environment.
+            observation: observation of an environment of :meth:`env`, or of the Gymnasium
+                environment itself (a dict for a Dict space), without leading dimensions. With
+                masks of actions in info: ``{"observation": observation, "action_mask": mask}``.
             reward: reward received with the observation; used only by recurrent agents.
             deterministic: take the mode of the distribution instead of a sample; policies without
                 a distribution (DDPG, TD3) then act without exploration noise.
 
         Returns:
-            The action, for ``step`` of the environment from :meth:`env`: discrete choices count
-            from 0.
+            The action, in dtype and shape of the environment's space, for ``step`` of the
+            environment from :meth:`env`: discrete choices count from 0, and parts are those of a
+            named tuple. For an observation that is a dict or a plain tuple it is one for the
+            Gymnasium environment itself.
 
         Raises:
             TypeError: the observation does not have the parts of :meth:`env`'s observations.
-            ValueError: the observation has a mask that allows no action.
+            ValueError: a part is missing, or the mask of actions allows none.
         """
-        fields = getattr(self.agent.env_spaces.observation.shape, "_fields", None)
-        if getattr(observation, "_fields", None) != fields:
-            expected = "an array" if fields is None else f"a named tuple with the parts {fields}"
+        space, action_space = self.agent.env_spaces
+        fields = getattr(space.shape, "_fields", None)
+        is_gym = isinstance(observation, Mapping) or type(observation) is tuple
+        if fields is not None and is_gym:
+            observation = from_gym(space, observation)
+        elif getattr(observation, "_fields", None) != fields:
+            expected = "an array"
+            if fields is not None:
+                expected = f"a dict or named tuple with the parts {', '.join(fields)}"
             raise TypeError(
-                f"the observation must be {expected}, as from the environment that Run.env() "
-                f"returns, got {observation!r:.120}. To act on Gymnasium's observations, export "
-                "the policy (Run.export) and load it with rlpyt.load_policy."
+                f"the observation must be {expected}, as from Run.env(), got {observation!r:.120}."
             )
         mask = action_mask_of(observation)
         if mask is not None:
@@ -274,9 +283,13 @@ class Run:
         self.agent.set_deterministic(deterministic, self.itr)
         action, _ = self.agent.step(*inputs)
         self._prev_action = buffer_func(numpify_buffer(action), np.take, 0, 0)
-        if self._bounds is None:
-            return self._prev_action
-        return clipped(self._prev_action, self._bounds)
+        action = self._prev_action
+        if self._bounds is not None:
+            action = clipped(action, self._bounds)
+        if is_gym:
+            return to_gym(action_space, action)
+        spaces = iter([part for _, part in action_leaves(action_space)])
+        return buffer_func(action, lambda leaf: _in_shape_of_env(next(spaces), leaf))
 
     def play(
         self,
@@ -487,4 +500,16 @@ def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:
 
 def _row(leaf: Any) -> torch.Tensor:
     """Return a leaf without leading dimensions as a batch of one."""
-    return torch.as_tensor(np.asarray(leaf))[None]
+    array = np.asarray(leaf)
+    return torch.as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))[None]
+
+
+def _in_shape_of_env(space: Any, action: Any) -> Any:
+    """Return an action in dtype and shape of its Gymnasium space, with choices from 0."""
+    if not isinstance(space, GymSpaceWrapper):
+        return action
+    own = unwrapped(space)
+    if space.shape == ():
+        return own.dtype.type(action)
+    value = np.reshape(action, own.shape) if np.any(space.start) else space.revert(action)
+    return np.asarray(value, own.dtype)

@@ -28,11 +28,11 @@ def choices_of(action_space: Space) -> np.ndarray[Any, Any] | None:
     """
     space = unwrapped(action_space)
     if type(space).__name__ == "MultiBinary":
-        return np.full(space.shape, 2)
+        return np.full(action_space.shape, 2)
     choices = getattr(space, "nvec", None)
     if choices is None and not action_space.shape:
         choices = getattr(action_space, "n", None)
-    return None if choices is None else np.asarray(choices)
+    return None if choices is None else np.reshape(choices, action_space.shape)
 
 
 def mask_sizes(action_space: Space) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Gymnasium spaces as rlpyt spaces, with conversion of elements in both directions."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedtupl
 from rlpyt.utils.names import field_names
 
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple"
+_OF_AGENTS = (np.float32, np.int64)  # dtypes of agents' actions
 _new_tuple = tuple.__new__  # twice as fast as calling the named tuple
 
 
@@ -39,15 +41,22 @@ class GymSpaceWrapper(Space):
     ========================  ==================================================================
 
     Keys that are not valid field names are changed ("my-key" to ``my_key``, "1" to ``field_1``).
+    With ``flat``, as for actions, arrays of any number of dimensions become vectors.
 
     Attributes:
         space: the gymnasium space, or a `Composite` of wrappers for Dict and Tuple.
         identity: True if `convert` changes nothing, so that hot loops can skip it.
-        revert_identity: the same for `revert`.
+        revert_identity: True if `revert` changes nothing in the actions of agents, which are
+            float32 and int64.
     """
 
     def __init__(
-        self, space: Any, null_value: Any = 0, name: str = "obs", force_float32: bool = True
+        self,
+        space: Any,
+        null_value: Any = 0,
+        name: str = "obs",
+        force_float32: bool = True,
+        flat: bool = False,
     ) -> None:
         """Wrap a gymnasium space.
 
@@ -56,6 +65,7 @@ class GymSpaceWrapper(Space):
             null_value: value that fills every part of the result of `null_value`.
             name: name of the named tuple type, and of the space in messages.
             force_float32: convert float64 boxes to float32.
+            flat: make vectors of arrays of several dimensions, or of none.
 
         Raises:
             ValueError: the space or a sub-space is of an unsupported kind or empty; the message
@@ -67,24 +77,34 @@ class GymSpaceWrapper(Space):
         self.identity = self.revert_identity = False
         self.space: Any = space
         if isinstance(space, gym_spaces.Dict | gym_spaces.Tuple):
-            self._wrap_parts(space, null_value, force_float32)
+            self._wrap_parts(space, null_value, force_float32, flat)
             return
-        self._leaf = _describe(space, force_float32, name)
-        self._shift = bool(np.any(self._leaf.start != 0))
-        self.identity = not self._shift and self._leaf.dtype == space.dtype
+        self._leaf = leaf = _describe(space, force_float32, name)
         self._scalar = isinstance(space, gym_spaces.Discrete)
-        self.revert_identity = self.identity and not self._scalar
+        self._shape: tuple[int, ...] = space.shape
+        self._reshaped = flat and not self._scalar and len(space.shape) != 1
+        if self._reshaped:
+            self._shape = (math.prod(space.shape),)
+            self._leaf = leaf = leaf._replace(
+                low=np.ravel(leaf.low), high=np.ravel(leaf.high), start=np.ravel(leaf.start)
+            )
+        self._shift = bool(np.any(leaf.start != 0))
+        same = not self._shift and not self._reshaped
+        self.identity = same and leaf.dtype == space.dtype
+        self.revert_identity = same and not self._scalar and space.dtype in _OF_AGENTS
+        self._bounds: tuple[Any, Any] | None = None  # those of the space, if ours exceed them
         if isinstance(space, gym_spaces.Box):
-            low, high = self._leaf.low, self._leaf.high
-            self._exact_bounds = bool(np.all((low >= space.low) & (high <= space.high)))
+            low, high = (np.reshape(bound, self._shape) for bound in (space.low, space.high))
+            if not np.all((leaf.low >= low) & (leaf.high <= high)):
+                self._bounds = low, high
 
-    def _wrap_parts(self, space: Any, null_value: Any, force_float32: bool) -> None:
+    def _wrap_parts(self, space: Any, null_value: Any, force_float32: bool, flat: bool) -> None:
         as_dict = isinstance(space, gym_spaces.Dict)
         items = list(space.spaces.items() if as_dict else enumerate(space.spaces))
         if not items:
             raise ValueError(f"space '{self.name}': {space} is empty. Add at least one sub-space.")
         self._parts = [
-            (key, GymSpaceWrapper(part, null_value, f"{self.name}.{key}", force_float32))
+            (key, GymSpaceWrapper(part, null_value, f"{self.name}.{key}", force_float32, flat))
             for key, part in items
         ]
         self._outer = dict if as_dict else tuple
@@ -122,11 +142,12 @@ class GymSpaceWrapper(Space):
                 return _new_tuple(self._Cls, converted)
             except (KeyError, IndexError, TypeError) as error:
                 raise self._wrong_structure(value) or error from None
-        if self.identity and not np.can_cast(
-            np.asarray(value).dtype, self._leaf.dtype, "same_kind"
-        ):
+        array = np.asarray(value)
+        if not np.can_cast(array.dtype, self._leaf.dtype, "same_kind"):
             return value  # not of this space; storing it raises an error
-        array = np.asarray(value, self._leaf.dtype)
+        array = np.asarray(array, self._leaf.dtype)
+        if self._reshaped:
+            array = array.reshape(self._shape)
         return array - self._leaf.start if self._shift else array
 
     def _note_number(self, value: Any) -> None:
@@ -161,29 +182,35 @@ class GymSpaceWrapper(Space):
             "parts from reset and from every step."
         )
 
-    def revert(self, value: Any) -> Any:
+    def revert(self, value: Any, lead: tuple[int, ...] = ()) -> Any:
         """Convert an element in rlpyt's form to gymnasium's, to pass it to the environment.
 
-        A Discrete element becomes a Python int, other leaves become arrays of the space's dtype.
+        A Discrete element becomes an int, or a number of the space's dtype if that is not int64;
+        other leaves become arrays of the space's dtype and shape.
+
+        Args:
+            value: the element; one of a flat space may have the shape of the gymnasium space.
+            lead: leading dimensions of all leaves, in a batch of elements.
         """
         if self.revert_identity:
             return value
         if self._parts:
-            values = [part.revert(v) for (_, part), v in zip(self._parts, tuple(value))]
+            values = [part.revert(v, lead) for (_, part), v in zip(self._parts, tuple(value))]
             if self._outer is tuple:
                 return tuple(values)
             return {key: v for (key, _), v in zip(self._parts, values)}
         if self._scalar:
-            return int(value) + self._leaf.start
-        return value + self._leaf.start if self._shift else self._widen(value)
-
-    def _widen(self, value: Any) -> Any:
-        """Restore float64 of a box, and its exact bounds where rounding exceeded them."""
-        wide = np.asarray(value, self.space.dtype)
-        if self._exact_bounds:
-            return wide
-        wide = np.where(value == self._leaf.high, self.space.high, wide)
-        return np.where(value == self._leaf.low, self.space.low, wide)
+            number = int(value) + self._leaf.start
+            return number if self.space.dtype == np.int64 else self.space.dtype.type(number)
+        if self._reshaped:
+            value = np.reshape(value, (*lead, *self._shape))
+        own = np.asarray(value, self.space.dtype)
+        if self._bounds is not None:
+            own = np.where(value == self._leaf.high, self._bounds[1], own)
+            own = np.where(value == self._leaf.low, self._bounds[0], own)
+        if self._shift:
+            own = own + self._leaf.start
+        return np.reshape(own, (*lead, *self.space.shape)) if self._reshaped else own
 
     def contains(self, x: Any) -> bool:
         """Return True if ``x`` is an element in rlpyt's form."""
@@ -203,7 +230,7 @@ class GymSpaceWrapper(Space):
     @property
     def shape(self) -> Any:
         """Shape of an element; a named tuple of shapes for Dict and Tuple."""
-        return self.space.shape
+        return self.space.shape if self._parts else self._shape
 
     @property
     def dtype(self) -> Any:
@@ -236,16 +263,46 @@ class GymSpaceWrapper(Space):
         return self._leaf.start
 
     def _spec(self) -> tuple[Any, ...]:
-        return self.space, self._leaf.dtype
+        return self.space, self._leaf.dtype, self.shape
 
     def __repr__(self) -> str:
         return repr(self.space)
 
 
+def from_gym(space: Space, value: Any) -> Any:
+    """Convert an element as a Gymnasium environment returns it to an element of an rlpyt space.
+
+    Args:
+        space: the space; the parts of a `Composite` are given as a dict with their names.
+        value: the element.
+
+    Raises:
+        ValueError: a part is missing.
+    """
+    if not isinstance(space, Composite):
+        return space.convert(value) if isinstance(space, GymSpaceWrapper) else value
+    missing = set(space.names).difference(value)
+    if missing:
+        raise ValueError(
+            f"an element of {space} must be a dict with the keys {list(space.names)}, got no "
+            f"{sorted(missing)}."
+        )
+    pairs = zip(space.names, space.spaces, strict=True)
+    return space.null_value()._make([from_gym(part, value[name]) for name, part in pairs])
+
+
+def to_gym(space: Space, value: Any) -> Any:
+    """Convert an element of an rlpyt space to one for a Gymnasium environment; see `from_gym`."""
+    if isinstance(space, Composite):
+        parts = zip(space.names, space.spaces, tuple(value), strict=True)
+        return {name: to_gym(part, x) for name, part, x in parts}
+    return space.revert(value) if isinstance(space, GymSpaceWrapper) else value
+
+
 def _describe(space: Any, force_float32: bool, name: str) -> _Leaf:
     if isinstance(space, gym_spaces.Box):
         narrow = force_float32 and space.dtype == np.float64
-        dtype = np.dtype(np.float32 if narrow else space.dtype)
+        dtype = np.dtype(np.float32 if narrow else space.dtype).newbyteorder("=")
         with np.errstate(over="ignore"):  # a bound beyond float32 becomes infinite
             return _Leaf(dtype, space.low.astype(dtype), space.high.astype(dtype))
     if isinstance(space, gym_spaces.Discrete):

@@ -60,6 +60,8 @@ def build_array(
 ) -> np.ndarray[Any, Any]:
     """Allocate one zeroed array with the example's dtype and shape after ``leading_dims``.
 
+    Its byte order is that of this machine.
+
     Raises:
         TypeError: the example is not numeric.
     """
@@ -71,10 +73,10 @@ def build_array(
             "numbers, booleans or arrays of them."
         )
     dims = (leading_dims,) if isinstance(leading_dims, int) else tuple(leading_dims)
-    shape = dims + array.shape
+    shape, dtype = dims + array.shape, array.dtype.newbyteorder("=")
     if isinstance(share_memory, Arena):
-        return share_memory.allocate(shape, array.dtype)
-    return np_mp_array(shape, array.dtype) if share_memory else np.zeros(shape, array.dtype)
+        return share_memory.allocate(shape, dtype)
+    return np_mp_array(shape, dtype) if share_memory else np.zeros(shape, dtype)
 
 
 def np_mp_array(shape: int | Sequence[int], dtype: DTypeLike) -> SharedArray:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.agents.spaces import ActionScale, box_size
+from rlpyt.agents.spaces import ActionScale, action_parts, box_size, choice_counts
+from rlpyt.spaces.action_mask import mask_sizes
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
@@ -99,9 +100,20 @@ def test_a_box_of_integers_is_to_be_multi_discrete():
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (), (0,)])
-def test_boxes_of_other_shapes_are_to_be_flattened(shape):
-    with pytest.raises(TypeError, match="flatten it"):
+def test_boxes_of_other_shapes_are_to_be_vectors(shape):
+    with pytest.raises(TypeError, match="declare a vector"):
         box_size(FloatBox(-1, 1, shape=shape))
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([[3, 2]]), spaces.MultiBinary((2, 2))])
+def test_choices_of_several_dimensions_are_refused_by_agents_and_flattened_by_adapters(space):
+    with pytest.raises(TypeError, match="of one dimension"):
+        choice_counts(GymSpaceWrapper(space))
+    with pytest.raises(TypeError, match="declare a vector") as info:
+        action_parts(GymSpaceWrapper(space))
+    assert "use sac" not in str(info.value)
+    flat = GymSpaceWrapper(space, flat=True)
+    assert tuple(choice_counts(flat)) == action_parts(flat)[0] == mask_sizes(flat)
 
 
 def test_an_empty_range_is_refused():

@@ -30,6 +30,7 @@ from rlpyt.experiments.settings import default_options
 from rlpyt.models.network import VectorModel
 from rlpyt.models.recurrent import MEMORIES
 from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.gym_wrapper import to_gym
 from tests.algos.qpg.test_sac_parts import SPACES
 from tests.cli.test_commands import rlpyt_command
 from tests.hybrid_env import HybridEnv
@@ -101,7 +102,7 @@ def agent_returns(run):
 def policy_returns(run, policy):
     state = None
     spaces = run.agent.env_spaces
-    revert = partial(export_module._form_of_env, spaces.observation)
+    revert = partial(to_gym, spaces.observation)
 
     def convert(action):
         space = spaces.action

@@ -15,6 +15,7 @@ from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import train
 from rlpyt.utils.names import UnknownName
+from tests.shaped_env import SHAPES, ShapedEnv
 
 needs_minatar = pytest.mark.skipif(find_spec("minatar") is None, reason="minatar is missing")
 
@@ -52,6 +53,57 @@ def test_act_works_on_a_plain_gymnasium_environment(cartpole):
     observation, _ = env.reset(seed=0)
     action = rlpyt.load(cartpole).act(observation)
     assert env.action_space.contains(action)
+
+
+TRAINED_SHAPES = [
+    *[("ppo", name) for name in SHAPES],
+    *[("sac", name) for name in ("bits", "parts", "box")],
+    *[(algo, name) for algo in ("a2c", "vtrace") for name in ("plain_grid", "box")],
+    *[(algo, "box") for algo in ("td3", "ddpg")],
+]
+
+
+@pytest.mark.parametrize("algo, action", TRAINED_SHAPES)
+def test_actions_of_any_shape_and_dtype_are_trained_played_and_exported(algo, action, tmp_path):
+    replay = dict(min_steps_learn=16) if algo in ("sac", "td3", "ddpg") else {}
+    kwargs = dict(env_args=dict(action=action), steps=32, progress=False, run_dir=tmp_path / "run")
+    sampler = dict(kind="serial", batch_T=8, batch_B=2)
+    run = rlpyt.train(algo, ShapedEnv, sampler=sampler, **kwargs, **replay)
+    env, own = ShapedEnv(action), run.env()
+    observation, _ = env.reset()
+    own.reset()
+    taken = run.act(observation)
+    own.step(taken)
+    own.step(own.action_space.sample())
+    if action not in ("grid", "parts"):  # else in rlpyt's form: choices from 0, named tuples
+        env.step(taken)
+    if (algo == "ppo" and action in ("grid", "parts", "double")) or algo == "td3":
+        run.export(tmp_path / "policy.npz", steps=5)
+        env.step(rlpyt.load_policy(tmp_path / "policy.npz").act(observation)[0])
+
+
+def test_act_takes_and_returns_the_dicts_of_a_gymnasium_environment(tmp_path):
+    env_args = dict(action="parts", dict_observation=True)
+    sampler = dict(kind="serial", batch_T=8, batch_B=2)
+    kwargs = dict(steps=16, progress=False, run_dir=tmp_path / "run", sampler=sampler)
+    run = rlpyt.train("ppo", ShapedEnv, env_args=env_args, **kwargs)
+    env, own = ShapedEnv(**env_args), run.env()
+    observation, _ = env.reset()
+    for _ in range(3):
+        action = run.act(observation)
+        observation = env.step(action)[0]
+    named = run.act(own.reset())
+    assert named._fields == ("a", "b", "c") and named.a.shape == (2, 2)
+    with pytest.raises(ValueError, match=r"a dict with the keys \['kind', 'my-key'\]"):
+        run.act({"kind": 1})
+    with pytest.raises(TypeError, match="a dict or named tuple with the parts kind, my_key"):
+        run.act(np.zeros(2))
+
+
+def test_act_takes_numbers_of_another_byte_order(cartpole):
+    run = rlpyt.load(cartpole)
+    observation = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    assert run.act(observation.astype(">f4")) == run.act(observation)
 
 
 def test_the_loaded_parameters_are_the_trained_ones(cartpole):

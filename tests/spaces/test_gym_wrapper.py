@@ -7,10 +7,17 @@ import pytest
 from gymnasium import spaces as G
 
 from rlpyt.spaces.composite import Composite
-from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, dict_to_nt, nt_to_dict
+from rlpyt.spaces.gym_wrapper import (
+    GymSpaceWrapper,
+    dict_to_nt,
+    from_gym,
+    nt_to_dict,
+    to_gym,
+)
 from rlpyt.spaces.gym_wrapper_schema import GymSpaceWrapper as SchemaWrapper
 from rlpyt.spaces.gym_wrapper_schema import dict_to_nt as schema_dict_to_nt
-from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
+from rlpyt.utils.collections import namedarraytuple
 
 
 def nested():
@@ -185,12 +192,13 @@ def test_bounds_beyond_float32_become_infinite():
     [
         (lambda: G.Box(-1, 1, (3,)), True, True),
         (lambda: G.Box(-1, 1, (3,), np.float64), False, False),
-        (lambda: G.Box(0, 255, (4, 5), np.uint8), True, True),
+        (lambda: G.Box(0, 255, (4, 5), np.uint8), True, False),
         (lambda: G.Discrete(4), True, False),
         (lambda: G.Discrete(4, start=-2), False, False),
         (lambda: G.MultiDiscrete([2, 5]), True, True),
         (lambda: G.MultiDiscrete([2, 5], start=[1, 0]), False, False),
-        (lambda: G.MultiBinary(3), True, True),
+        (lambda: G.MultiDiscrete([2, 5], dtype=np.int32), True, False),
+        (lambda: G.MultiBinary(3), True, False),
         (lambda: G.Tuple((G.MultiBinary(3),)), False, False),
     ],
 )
@@ -199,8 +207,78 @@ def test_identity_tells_what_a_hot_loop_may_leave_out(make, identity, revert_ide
     assert (wrapper.identity, wrapper.revert_identity) == (identity, revert_identity)
     given = make().sample()
     assert (wrapper.convert(given) is given) == identity
+    is_float = wrapper.dtype == np.float32
+    action = buffer_func(
+        wrapper.sample(), lambda x: np.asarray(x, np.float32 if is_float else np.int64)
+    )
+    assert (wrapper.revert(action) is action) == revert_identity
+
+
+@pytest.mark.parametrize(
+    "space, size",
+    [
+        (G.MultiDiscrete([[2, 5, 2], [3, 3, 4]], start=[[1, 0, 2], [0, 7, 3]]), 6),
+        (G.MultiDiscrete([[2, 5], [3, 3]]), 4),
+        (G.MultiDiscrete([2, 5], dtype=np.int32), 2),
+        (G.MultiBinary((2, 3)), 6),
+        (G.MultiBinary(3), 3),
+        (G.Box(-0.3, 0.1, (2, 2), np.float64), 4),
+        (G.Box(-1, 1, (2,), np.float16), 2),
+        (G.Box(-1, 1, (2, 1), np.dtype(">f4")), 2),
+        (G.Box(-1, 1, ()), 1),
+    ],
+)
+def test_flat_elements_are_vectors_and_revert_to_the_dtype_and_shape_of_the_space(space, size):
+    wrapper = GymSpaceWrapper(space, name="act", flat=True)
     sample = wrapper.sample()
-    assert (wrapper.revert(sample) is sample) == revert_identity
+    assert wrapper.shape == sample.shape == wrapper.null_value().shape == (size,)
+    assert wrapper.low.shape == wrapper.high.shape == (size,)
+    assert wrapper.contains(sample) and sample.dtype.isnative
+    in_order = wrapper.low + np.arange(size) * (wrapper.high - wrapper.low) / max(size - 1, 1)
+    # Agents have float32 and int64.
+    action = np.asarray(in_order, np.float32 if wrapper.dtype.kind == "f" else np.int64)
+    own = wrapper.revert(action)
+    assert own.dtype == space.dtype and own.shape == space.shape and space.contains(own)
+    start = np.ravel(np.broadcast_to(wrapper.start, size))
+    np.testing.assert_allclose(np.ravel(own), action + start, rtol=1e-3)
+    np.testing.assert_array_equal(wrapper.convert(own), np.asarray(action, wrapper.dtype))
+    np.testing.assert_array_equal(wrapper.revert(np.reshape(action, space.shape)), own)
+    batch = wrapper.revert(np.stack([action, action, action]), lead=(3,))
+    np.testing.assert_array_equal(batch, np.stack([own, own, own]))
+    assert pickle.loads(pickle.dumps(wrapper)) == wrapper
+    assert (GymSpaceWrapper(space, name="act") == wrapper) == (space.shape == (size,))
+
+
+@pytest.mark.parametrize("dtype, start", [(np.int32, 0), (np.int8, -1), (np.uint8, 2)])
+def test_a_discrete_action_has_the_dtype_of_its_space(dtype, start):
+    space = G.Discrete(3, start=start, dtype=dtype)
+    own = GymSpaceWrapper(space).revert(np.int64(2))
+    assert own == 2 + start and own.dtype == dtype and space.contains(own)
+
+
+def test_parts_of_flat_spaces_are_flat():
+    space = G.Dict(a=G.Box(-1, 1, (2, 2)), b=G.Tuple([G.MultiBinary((1, 2)), G.Discrete(2)]))
+    wrapper = GymSpaceWrapper(space, flat=True)
+    assert wrapper.shape == ((4,), ((2,), ()))
+    assert space.contains(wrapper.revert(wrapper.sample()))
+
+
+def test_a_float_is_not_truncated_to_an_integer_of_any_space():
+    for space in (G.Discrete(3), G.Discrete(3, start=1), G.MultiDiscrete([3], start=[1])):
+        value = np.full(space.shape, 1.5)
+        assert GymSpaceWrapper(space).convert(value) is value
+
+
+def test_masked_observations_are_converted_by_the_names_of_their_parts():
+    Obs = namedarraytuple("Obs", ["observation", "action_mask"])
+    start = GymSpaceWrapper(G.Discrete(3, start=5))
+    space = Composite([start, GymSpaceWrapper(G.MultiBinary(2))], Obs)
+    own = dict(observation=6, action_mask=np.array([1, 0], np.int8))
+    ours = from_gym(space, own)
+    assert ours.observation == 1 and ours.action_mask is own["action_mask"]
+    assert to_gym(space, ours)["observation"] == 6
+    with pytest.raises(ValueError, match=r"must be a dict .* got no \['action_mask'\]"):
+        from_gym(space, dict(observation=6))
 
 
 def test_dict_spaces_become_nested_named_tuples_in_the_spaces_order():

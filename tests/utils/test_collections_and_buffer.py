@@ -120,3 +120,11 @@ def test_shared_arrays_and_views_are_sent_to_children(method):
 def test_computed_shared_array_pickles_as_values():
     a = bf.np_mp_array((3,), np.float64) + 1
     assert pickle.loads(pickle.dumps(a)).tolist() == [1, 1, 1]
+
+
+def test_buffers_have_the_byte_order_of_this_machine():
+    example = np.array([1, 2], np.dtype("f4").newbyteorder("S"))
+    buffer = bf.build_array(example, 3)
+    assert buffer.dtype == np.float32 and buffer.dtype.isnative
+    buffer[1] = example
+    assert torch.from_numpy(buffer)[1].tolist() == [1, 2]

@@ -88,8 +88,8 @@ class MultiCategoricalLstmAgent(MultiCategoricalMlpAgent):
 class JointMlpAgent(PgAgent):
     """Actions of several parts (Dict and Tuple spaces, nested), MLP.
 
-    Each part is a Discrete, MultiDiscrete, MultiBinary or one-dimensional Box space. The parts are
-    independent given the observation.
+    Each part is a Discrete, MultiDiscrete, MultiBinary or Box space. The parts are independent
+    given the observation.
     """
 
     ModelCls: Any = JointMlpModel

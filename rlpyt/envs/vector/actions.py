@@ -5,6 +5,7 @@ out of bounds, a wrong batch size kills the process, a NaN corrupts a simulator.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,10 @@ def gym_action_check(gym_space: Any, n: int, name: str = "action") -> Check:
         keys = [key for key, _ in items]
         make = (lambda values: dict(zip(keys, values, strict=True))) if as_dict else tuple
         return _Parts(checks, make, name)
-    wrapped = GymSpaceWrapper(gym_space, name=name)
+    wrapped = GymSpaceWrapper(gym_space, name=name, flat=True)
     if isinstance(gym_space, gym_spaces.Discrete):
         return _Discrete(n, int(gym_space.n), gym_space.dtype, name, int(gym_space.start))
-    finish = None if wrapped.revert_identity else wrapped.revert
+    finish = None if wrapped.revert_identity else partial(wrapped.revert, lead=(n,))
     return _Bounded(n, wrapped, wrapped.high, name, finish)
 
 

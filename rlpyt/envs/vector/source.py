@@ -42,7 +42,7 @@ class SourceAdapter(VectorEnv):
     ) -> None:
         self.source, self.n = source, int(n)
         self._observation_space = GymSpaceWrapper(observation_space, name="obs")
-        self._action_space = GymSpaceWrapper(action_space, name="act")
+        self._action_space = GymSpaceWrapper(action_space, name="act", flat=True)
         self._check: Callable[[Any], Any] = gym_action_check(action_space, self.n)
         convert = self._observation_space.convert
         self._convert = None if self._observation_space.identity else convert

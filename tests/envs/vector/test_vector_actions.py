@@ -9,7 +9,9 @@ from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
+from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import namedarraytuple
+from tests.shaped_env import SHAPES, assert_form
 
 PAIR = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(-1, 1, (2,), np.float32)})
 
@@ -128,3 +130,24 @@ def test_a_space_without_bounds_is_checked_for_size():
     assert check(["x", "y"]) == ["x", "y"]
     with pytest.raises(ValueError, match="2 rows"):
         check(["x"])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_flat_actions_arrive_in_the_shape_and_dtype_of_the_space(name):
+    space = SHAPES[name]
+    ours = GymSpaceWrapper(space, flat=True)
+    rows = [ours.sample() for _ in range(3)]
+    batch = buffer_from_example(rows[0], 3)
+    for i, row in enumerate(rows):
+        batch[i] = row
+    wide = buffer_func(batch, lambda x: x.astype(np.float32 if x.dtype.kind == "f" else np.int64))
+    native = gym_action_check(space, 3)(wide)
+    for i in range(3):
+        assert_form(space, part_of(native, i))
+
+
+def part_of(batch, i):
+    """Row i of a batch of actions in gymnasium's form."""
+    if isinstance(batch, dict):
+        return {key: part_of(part, i) for key, part in batch.items()}
+    return tuple(part_of(x, i) for x in batch) if isinstance(batch, tuple) else batch[i, ...]
