@@ -27,6 +27,7 @@ SCHEMA = {
 }
 SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
 MAX_LEAD = 2  # batches, by default
+MIN_ROWS, MAX_LOG_STEPS = 50, 50_000  # rows, and steps between two rows, by default
 MAX_CHECKPOINT_STEPS = 250_000  # between two checkpoints, by default
 
 
@@ -100,7 +101,8 @@ class Settings:
     ranks: int = 1
     device: str = "cpu"  # training device: cpu, cuda or cuda:N
     torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
-    log_interval_steps: int = 10_000  # steps between two rows of progress.csv
+    # steps between two rows of progress.csv; None: a fiftieth of the run, at most 50000
+    log_interval_steps: int | None = None
     # steps between two checkpoints; None: a tenth of the run, at most 250000; 0: only at the end
     checkpoint_interval_steps: int | None = None
     eval_interval_steps: int = 0  # steps between evaluations in training; 0: only at the end
@@ -123,6 +125,12 @@ class Settings:
             UnknownName: a logger is unknown.
         """
         object.__setattr__(self, "logger", logger_names(self.logger))
+
+    @property
+    def log_steps(self) -> int:
+        """Steps between rows, given or by default."""
+        given = self.log_interval_steps
+        return min(max(self.steps // MIN_ROWS, 1), MAX_LOG_STEPS) if given is None else given
 
     @property
     def checkpoint_steps(self) -> int:

@@ -73,7 +73,7 @@ class AsyncRlBase(MinibatchRlBase):
         n_steps: int,
         affinity: Any = None,
         seed: int | None = None,
-        log_interval_steps: int = int(1e5),
+        log_interval_steps: int | None = None,
         *,
         max_lead: int | None = None,
         rank_timeout_s: float = 600.0,
@@ -499,6 +499,7 @@ class AsyncRlEval(AsyncRlBase):
     """
 
     _eval = True
+    log_traj_window = 100
 
     def own_hooks(self) -> list[Hook]:
         """Return the hooks that evaluate, log and show progress."""
@@ -526,13 +527,17 @@ class AsyncRlEval(AsyncRlBase):
 
 
 class AsyncEvalHook(EvalHook):
-    """Make the sampler evaluate at every logging interval; write the row afterwards."""
+    """Make the sampler evaluate at every evaluation interval; write the row afterwards."""
 
     def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
         """Request an evaluation if one is due; write the row of one that has ended."""
-        super().on_iteration(runner, itr)
         assert isinstance(runner, AsyncRlEval)
+        evaluates = runner.evaluates_after(itr)
+        if evaluates:
+            self.write(runner, itr)
         runner.write_evaluation()
+        if not evaluates and runner.logs_after(itr) and runner.state.last_logged_itr < itr:
+            runner.write_row(itr)
 
     def write(self, runner: MinibatchRlBase, itr: int) -> None:
         """Evaluate; at the end of a run that a hook stops, wait for the row."""

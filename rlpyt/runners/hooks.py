@@ -64,12 +64,22 @@ class LogHook(Hook):
 
 
 class EvalHook(LogHook):
-    """Evaluate before training and at every logging interval, and write a row."""
+    """Evaluate before training and at every evaluation interval, and write a row.
+
+    Rows at logging intervals in between have no evaluation.
+    """
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
         """Evaluate the initial policy, or repeat an evaluation that a signal interrupted."""
         if runner.start_itr == 0 or runner.state.evaluation_pending:
             self.evaluate(runner, runner.itr)
+
+    def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
+        """Evaluate at the end of an evaluation interval; write a row at that of a logging one."""
+        if runner.evaluates_after(itr):
+            self.write(runner, itr)
+        elif runner.logs_after(itr):
+            runner.write_row(itr)
 
     def write(self, runner: "MinibatchRlBase", itr: int) -> None:
         """Evaluate and write the row."""

@@ -22,8 +22,11 @@ class MinibatchRl(MinibatchRlBase):
 class MinibatchRlEval(MinibatchRlBase):
     """Training with statistics of separate evaluation episodes.
 
-    The agent is evaluated before the first iteration and at every logging interval. A signal ends
-    an evaluation early; the resumed run repeats it.
+    The agent is evaluated before the first iteration and at every evaluation interval. A signal
+    ends an evaluation early; the resumed run repeats it. ``ReturnAverage`` and the like are of the
+    evaluation, empty in rows without one; ``Training/ReturnAverage`` and the like are of the last
+    ``log_traj_window`` (an attribute) trajectories collected for training.
     """
 
     _eval = True
+    log_traj_window = 100

@@ -53,6 +53,8 @@ NEW_EPISODES = (
     "`rlpyt check` tests them."
 )
 SMALL_NETWORK = 2**18  # numbers in the agent's state
+MIN_ROWS, MAX_LOG_STEPS = 10, 100_000  # of the default logging interval
+TRAINING_PREFIX = "Training/"  # prefix of columns of training trajectories in runs with evaluation
 PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run
 NAN = float("nan")
 
@@ -74,12 +76,14 @@ class MinibatchRlBase(BaseRunner):
         seed: seed of the run; drawn if ``None``, and logged.
         affinity: hardware of the run, see ``samplers.layout.Hardware.of``.
         log_interval_steps: environment steps between rows of progress.csv, at least one batch; the
-            last iteration always writes one.
+            last iteration always writes one. ``None``: a tenth of the run, at most 100,000.
         checkpoint_dir: directory of checkpoints; by default ``checkpoint`` in the logger's.
         checkpoint_interval_steps: environment steps between checkpoints; ``None``: only at the end,
             after a signal and after a worker failure.
         resume_from: checkpoint directory to resume from; a launcher may set it, too.
         hooks: additional hooks, called after the runner's own, see ``runners.hooks``.
+        eval_interval_steps: environment steps between evaluations, in runners that evaluate; each
+            writes a row. ``None``: ``log_interval_steps``.
 
     Attributes:
         state: counters and statistics that a checkpoint holds.
@@ -89,8 +93,9 @@ class MinibatchRlBase(BaseRunner):
         ValueError, TypeError: an argument is out of range or has the wrong type.
     """
 
-    log_traj_window = 0  # number of trajectories summarized in a row
+    log_traj_window = 0  # number of training trajectories summarized in a row
     _eval = False
+    eval_interval_itrs: int | None = None  # set by ``get_n_itr``; None: those of rows
     _iteration_column = "Diagnostics/Iteration"
     _cpus_before: list[int] | None = None  # the process's CPUs before it was pinned
     _threads_before: int | None = None  # torch's threads before they were limited
@@ -116,11 +121,12 @@ class MinibatchRlBase(BaseRunner):
         n_steps: int,
         seed: int | None = None,
         affinity: Any = None,
-        log_interval_steps: int = int(1e5),
+        log_interval_steps: int | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
         checkpoint_interval_steps: int | None = None,
         resume_from: str | os.PathLike[str] | None = None,
         hooks: Sequence[Any] = (),
+        eval_interval_steps: int | None = None,
     ) -> None:
         self.algo: RlAlgorithm = completed(algo, RlAlgorithm)
         self.agent: BaseAgent = completed(agent, BaseAgent, BaseAgent())
@@ -128,7 +134,12 @@ class MinibatchRlBase(BaseRunner):
         self.n_steps = whole_number("n_steps", n_steps, 1)
         self.seed = None if seed is None else check_seed(seed)
         self.affinity = affinity
+        if log_interval_steps is None:
+            log_interval_steps = min(self.n_steps // MIN_ROWS, MAX_LOG_STEPS)
         self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 0)
+        self.eval_interval_steps = eval_interval_steps
+        if eval_interval_steps is not None:
+            self.eval_interval_steps = whole_number("eval_interval_steps", eval_interval_steps, 0)
         self.checkpoint_dir = checkpoint_dir
         self.checkpoint_interval_steps = checkpoint_interval_steps
         self.resume_from = resume_from
@@ -269,6 +280,8 @@ class MinibatchRlBase(BaseRunner):
                 "(batch_T * batch_B, of all ranks): one iteration is run."
             )
         self.log_interval_itrs = max(self.log_interval_steps // self.itr_batch_size, 1)
+        if self.eval_interval_steps is not None:
+            self.eval_interval_itrs = max(self.eval_interval_steps // self.itr_batch_size, 1)
         self.n_itr: int = max(self.n_steps // self.itr_batch_size, 1)
         return self.n_itr
 
@@ -695,20 +708,27 @@ class MinibatchRlBase(BaseRunner):
         state.cum_completed_trajs += len(traj_infos)
         state.new_completed_trajs += len(traj_infos)
         state.traj_infos.extend(traj_infos)
-        if traj_infos and state.traj_infos:
+        if traj_infos and state.traj_infos and not self._eval:
             state.recent_return = mean_return(state.traj_infos)
         add_opt_info(state.opt_infos, opt_info)
 
     def logs_after(self, itr: int) -> bool:
         """Return True if a row of progress.csv is written after this iteration."""
-        return (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr
+        due = (itr + 1) % self.log_interval_itrs == 0 or itr + 1 == self.n_itr
+        return due or self.evaluates_after(itr)
+
+    def evaluates_after(self, itr: int) -> bool:
+        """Return True if the agent is evaluated after this iteration."""
+        due = (itr + 1) % (self.eval_interval_itrs or self.log_interval_itrs) == 0
+        return self._eval and (due or itr + 1 == self.n_itr)
 
     def write_row(self, itr: int, evaluation: tuple[list[Any], float] | None = None) -> None:
         """Write a row of progress.csv and pass it to the hooks.
 
         Args:
             itr: last iteration, -1 before the first.
-            evaluation: (trajectories, seconds) of an evaluation.
+            evaluation: (trajectories, seconds) of an evaluation; in a runner that evaluates,
+                ``None`` for a row without one.
         """
         self.log_diagnostics(itr, *(evaluation or ()))
         self._call_hooks("on_log", dict(self._last_row))
@@ -724,7 +744,8 @@ class MinibatchRlBase(BaseRunner):
 
         Args:
             itr: last iteration, -1 before the first.
-            traj_infos: trajectories to summarize; ``None``: those collected for training.
+            traj_infos: trajectories to summarize, of an evaluation if the runner evaluates;
+                ``None``: those collected for training, or no evaluation.
             eval_time: seconds of the evaluation.
             prefix: prefix of the diagnostics' column names.
         """
@@ -787,15 +808,22 @@ class MinibatchRlBase(BaseRunner):
     def _log_infos(self, traj_infos: Any = None) -> None:
         """Record statistics of trajectories and optimization, then clear the latter."""
         if traj_infos is None:
-            traj_infos = self.state.traj_infos
-        example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()
-        for key in [k for k in example if not k.startswith("_")]:
-            logger.record_tabular_misc_stat(key, [info[key] for info in traj_infos])
+            traj_infos = [] if self._eval else self.state.traj_infos
+        self._log_trajectories(traj_infos)
         for name, values in self.state.opt_infos.items():
             logger.record_tabular_misc_stat(name, values)
         self.state.opt_infos = {name: [] for name in self.state.opt_infos}
+        if self._eval:
+            with logger.tabular_prefix(TRAINING_PREFIX):
+                self._log_trajectories(self.state.traj_infos)
         if any("Return" in info for info in traj_infos):
             self.state.recent_return = mean_return(traj_infos)
+
+    def _log_trajectories(self, traj_infos: Any) -> None:
+        """Record statistics of each entry of these trajectories."""
+        example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()
+        for key in [k for k in example if not k.startswith("_")]:
+            logger.record_tabular_misc_stat(key, [info[key] for info in traj_infos])
 
 
 def mean_return(traj_infos: Any) -> float:

@@ -279,6 +279,7 @@ class SyncRlEval(SyncRlMixin):
 
     WorkerCls = SyncWorkerEval
     _eval = True
+    log_traj_window = 100
 
 
 def ranks_affinities(affinity: Any, sampler: BaseSampler) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.experiments.options import Settings
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
 from rlpyt.sweeps.search import TRIAL, Search, SearchRuns, import_optuna, total_steps
@@ -162,7 +163,7 @@ class OptunaSearch:
         """
         jobs, trial = self._jobs[number], self._trial(number)
         rows = [own for job in jobs if (own := self.metric.rows(self.runs.dir_of(job)))]
-        every = int(jobs[0].job.config.get("log_interval_steps") or 1)
+        every = _row_interval(jobs[0].job)
         for row in zip(*rows):
             at = max(steps for steps, _ in row)
             step = max(round(at / every), 1) * every
@@ -190,6 +191,13 @@ class OptunaSearch:
 
     def _fail(self, number: int) -> None:
         self.study.tell(number, state=self._state.FAIL)
+
+
+def _row_interval(job: Any) -> int:
+    """Return the steps between two rows with a return; 1 if unknown."""
+    config, steps = job.config, job.total_steps
+    given = config.get("eval_interval_steps") or config.get("log_interval_steps")
+    return int(given or (Settings(steps=steps).log_steps if steps else 1))
 
 
 def open_study(sweep: SweepDirectory, search: Search, steps: int | None = None) -> Any:

@@ -204,7 +204,7 @@ def _entry_of_sweep(one: RunView, run: RunRecord, y: str) -> Entry:
         state=one.state,
         steps=one.steps,
         total_steps=one.total_steps,
-        return_=one.return_ if y == "ReturnAverage" else last_row(progress).get(y),
+        return_=one.return_ if y == "ReturnAverage" else last_row(progress, newest=[y]).get(y),
         seconds=one.seconds if one.attempts else None,
         attempts=one.attempts,
         outcome=one.outcome,
@@ -239,7 +239,7 @@ def _commands_of_sweep(view: SweepView) -> list[str]:
 def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entry]:
     entries = []
     for run in read_runs(directory, group_by=group_by):
-        row = last_row(run.path / "progress.csv")
+        row = last_row(run.path / "progress.csv", newest=[y])
         total = run.total_steps
         steps = int(row[STEPS]) if STEPS in row else None
         name = run.path.relative_to(directory).as_posix()  # not where a link may lead to

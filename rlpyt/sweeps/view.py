@@ -160,7 +160,7 @@ def _joined(views: list[RunView]) -> list[RunView]:
 def _view(root: Path, directory: JobDirectory) -> RunView:
     job, attempts, state, damage = _read(directory)
     run_dir = root / job.run_dir
-    row = last_row(run_dir / "progress.csv")
+    row = last_row(run_dir / "progress.csv", newest=[RETURN])
     steps, speed = row.get("Diagnostics/CumSteps"), row.get("Diagnostics/StepsPerSecond")
     total = job.total_steps or RunRecord(run_dir, read_settings(run_dir)).total_steps
     left = None

@@ -14,6 +14,7 @@ from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import train
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName
 from tests.shaped_env import SHAPES, ShapedEnv
 
@@ -193,6 +194,25 @@ def test_evaluation_ends_where_episodes_do_not(tmp_path, monkeypatch):
 def test_the_default_limit_of_an_evaluation_is_no_shorter_than_a_time_limit(cartpole, monkeypatch):
     monkeypatch.setattr(run_module, "EVAL_STEPS", 3)
     assert rlpyt.load(cartpole).evaluate(2).unfinished == 0
+
+
+def test_evaluations_and_rows_have_intervals_of_their_own(tmp_path):
+    settings = dict(steps=160, eval_interval_steps=64, eval_episodes=2)
+    train(tiny("CartPole-v1", log_interval_steps=32, **settings), tmp_path / "a")
+    rows = read_progress(tmp_path / "a")
+    evaluated = np.isfinite(rows["ReturnAverage"])
+    steps = rows["Diagnostics/CumSteps"]
+    assert [*steps] == [0, 32, 64, 96, 128, 160] and [*steps[evaluated]] == [0, 64, 128, 160]
+    assert np.isfinite(rows["Training/ReturnAverage"][-1])
+
+
+def test_short_runs_have_ten_rows_by_default(tmp_path):
+    options = tiny("CartPole-v1", steps=160, log_interval_steps=None)
+    train(options, tmp_path / "run")
+    assert len(read_progress(tmp_path / "run")["ReturnAverage"]) == 10
+    assert options.updated({"steps": 500_000}).log_steps == 10_000
+    assert options.updated({"steps": 10**8}).log_steps == 50_000
+    assert options.updated({"steps": 10**8, "log_interval_steps": 7}).log_steps == 7
 
 
 def test_an_evaluation_in_training_that_its_limit_ends_is_named(tmp_path):

@@ -180,17 +180,20 @@ def test_continuous_control_held_in_step(name):
 
 
 def test_rows_and_evaluations_are_those_of_one_process(tmp_path):
+    every = dict(eval_interval_steps=4 * T * B)
     with run_context(tmp_path / "a", 0, "one"):
-        run("dqn", MinibatchRlEval, SerialSampler)
+        run("dqn", MinibatchRlEval, SerialSampler, **every)
     with run_context(tmp_path / "b", 0, "beside", snapshot_mode="last"):
-        run("dqn", AsyncRlEval, AsyncSerialSampler, affinity=ONE, max_lead=0)
+        run("dqn", AsyncRlEval, AsyncSerialSampler, affinity=ONE, max_lead=0, **every)
     one, beside = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
     own = {"OptThrottle", "SamplerThrottle", "SamplerIteration", "Iteration"}
     own = {f"Diagnostics/{name}" for name in own}
     assert len(one) == len(beside) == 1 + N_ITR // 2
     for x, y in zip(one, beside):
         assert not {k: (x[k], y[k]) for k in unmeasured(x) if k not in own and x[k] != y[k]}
+    assert sum(row["ReturnAverage"] != "nan" for row in beside) < len(beside)
     last = beside[-1]
+    assert last["ReturnAverage"] != "nan" and last["Training/ReturnAverage"] != "nan"
     assert own <= set(last) and int(last["Diagnostics/SamplerIteration"]) == N_ITR - 1
     assert float(last["PolicyLagAverage"]) == 0
     snapshot = torch.load(tmp_path / "b" / "params.pkl")

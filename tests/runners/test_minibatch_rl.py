@@ -108,6 +108,8 @@ class StopAfter(Hook):
 @pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler, AlternatingSampler])
 def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_path):
     kwargs = dict(batch_B=4) if Sampler is AlternatingSampler else {}
+    if Runner is MinibatchRlEval and Sampler is SerialSampler:  # rows without evaluation, too
+        kwargs = dict(log_interval_steps=2 * T * B, eval_interval_steps=4 * T * B)
     whole = runner_for(Runner, Sampler, **kwargs)
     with run_context(tmp_path / "a", 0, "whole"):
         whole.train()
@@ -181,6 +183,45 @@ def test_evaluation_row_comes_before_training_and_counts_episodes(tmp_path):
     assert list(rows[0])[:3] == [
         f"Diagnostics/{n}" for n in ("StepsInEval", "TrajsInEval", "CumEvalTime")
     ]
+
+
+def test_training_and_evaluation_have_columns_and_intervals_of_their_own(tmp_path):
+    batch = T * B
+    intervals = dict(log_interval_steps=2 * batch, eval_interval_steps=3 * batch)
+    runner = runner_for(MinibatchRlEval, n_itr=12, **intervals)
+    with run_context(tmp_path / "eval", 0, "run"):
+        runner.train()
+    rows = rows_of(tmp_path / "eval")
+    steps = [int(row["Diagnostics/CumSteps"]) // batch for row in rows]
+    assert steps == [0, 2, 3, 4, 6, 8, 9, 10, 12]
+    evaluated = [s for s, row in zip(steps, rows) if row["ReturnAverage"] != "nan"]
+    assert evaluated == [0, 3, 6, 9, 12] and runner.recent_return == float(
+        rows[-1]["ReturnAverage"]
+    )
+    assert [row["Diagnostics/TrajsInEval"] for row in rows] == [
+        "4" if s in evaluated else "0" for s in steps
+    ]
+    # The same training without evaluation.
+    plain = runner_for(n_itr=12, log_interval_steps=2 * batch)
+    with run_context(tmp_path / "plain", 0, "run"):
+        plain.train()
+    expected = {
+        row["Diagnostics/CumSteps"]: row["ReturnAverage"] for row in rows_of(tmp_path / "plain")
+    }
+    found = {row["Diagnostics/CumSteps"]: row["Training/ReturnAverage"] for row in rows}
+    assert {steps: found[steps] for steps in expected} == expected
+    assert sum(x != "nan" for x in expected.values()) > 3
+    assert len(list(rows[0])) == len(set(rows[0]))
+
+
+def test_a_run_has_ten_rows_unless_an_interval_is_given(tmp_path):
+    for n_itr, given, expected in [(25, None, 13), (7, None, 7), (25, 10 * T * B, 3)]:
+        runner = runner_for(n_itr=n_itr, log_interval_steps=given)
+        path = tmp_path / f"{n_itr}-{given}"
+        with run_context(path, 0, "run"):
+            runner.train()
+        assert len(rows_of(path)) == expected
+    assert runner_for(n_itr=10**6, log_interval_steps=None).log_interval_steps == 100_000
 
 
 def test_hooks_hear_of_everything(tmp_path):

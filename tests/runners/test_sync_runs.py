@@ -105,12 +105,16 @@ def test_a_hook_may_save_and_stop(tmp_path):
 
 
 def test_only_rank_0_evaluates_and_others_wait(tmp_path):
-    runner = sync_runner(SyncRlEval, rank_timeout_s=2.0, hooks=[SlowLog()])
+    settings = dict(hooks=[SlowLog()], eval_interval_steps=3 * T * B)  # rows every 2 batches
+    runner = sync_runner(SyncRlEval, rank_timeout_s=2.0, **settings)
     with run_context(tmp_path, 0, "eval"):
         runner.train()
     rows = rows_of(tmp_path)
-    assert len(rows) == 1 + N_ITR // 2
-    assert all(float(row["Diagnostics/TrajsInEval"]) == 4 for row in rows)
+    steps = [int(row["Diagnostics/CumSteps"]) // (T * B) for row in rows]
+    assert steps == [0, 2, 3, 4, 6] and N_ITR == 6
+    assert [row["Diagnostics/TrajsInEval"] for row in rows] == ["4", "0", "4", "0", "4"]
+    completed = int(rows[-1]["Diagnostics/CumCompletedTrajs"])
+    assert completed > 0 and 0 < float(rows[-1]["Training/LengthAverage"]) <= N_ITR * T
 
 
 class SlowLog(Hook):

@@ -64,6 +64,14 @@ def test_last_row_has_the_finite_numbers_of_the_newest_complete_line(tmp_path):
     assert last_row(path) == {"a": 6, "e": 7}
 
 
+def test_columns_that_are_empty_in_some_rows_have_their_newest_number(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("a,eval,b\n1,10,2\n3,20,\n5,nan,6\n7,,\n")
+    assert last_row(path) == {"a": 7}
+    assert last_row(path, newest=["eval", "missing"]) == {"a": 7, "eval": 20}
+    assert last_row(path, newest=["b"]) == {"a": 7, "b": 6}
+
+
 def test_last_row_reads_only_the_end_of_a_long_file(tmp_path):
     path = tmp_path / "progress.csv"
     path.write_text("a,b\n" + "1,2\n" * 100 + "3,4\n")

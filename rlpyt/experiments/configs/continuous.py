@@ -5,7 +5,6 @@ from rlpyt.experiments.configs.compose import Parts, with_parts
 # Small bounded tasks such as Pendulum: one environment, one update per step, small networks.
 _CLASSIC: Parts = {
     "steps": 20_000,
-    "log_interval_steps": 1_000,
     "sampler": {"kind": "serial", "batch_T": 1, "batch_B": 1, "max_decorrelation_steps": 0},
     "agent": {"hidden_sizes": [64, 64]},
     "algo": {
@@ -21,7 +20,6 @@ _CLASSIC: Parts = {
 # 1e-3 scores higher than SAC's 3e-4 after 50,000 steps, see docs/results.md.
 _MUJOCO: Parts = {
     "steps": 1_000_000,
-    "log_interval_steps": 5_000,
     "sampler": {"kind": "serial", "batch_T": 1, "batch_B": 1, "max_decorrelation_steps": 0},
     "agent": {"hidden_sizes": [256, 256]},
     "algo": {
@@ -57,7 +55,6 @@ MUJOCO = _family(
 # Toys in which no action influences later rewards.
 _ONE_STEP: Parts = {
     "steps": 3_000,
-    "log_interval_steps": 500,
     "agent": {"hidden_sizes": [32]},
     "algo": {
         "discount": 0.0,

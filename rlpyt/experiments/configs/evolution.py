@@ -30,7 +30,6 @@ def _presets(base: Parts, episodes: int = 1, **populations: int) -> dict[str, Pa
 CLASSIC = _presets(
     {
         "steps": 2_000_000,
-        "log_interval_steps": 50_000,
         "sampler": {"batch_T": 500},
         "agent": {"hidden_sizes": [8]},
     },
@@ -41,7 +40,6 @@ CLASSIC = _presets(
 MUJOCO = _presets(
     {
         "steps": 3_000_000,
-        "log_interval_steps": 50_000,
         "sampler": {"batch_T": 1000},
         # Linear policies of normalized observations are a strong baseline (Mania et al. 2018).
         "agent": {"hidden_sizes": [], "normalize_observation": True},

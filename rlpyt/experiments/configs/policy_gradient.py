@@ -52,7 +52,6 @@ ATARI = _family(
     {
         "steps": 10_000_000,
         "torch_threads": 0,
-        "log_interval_steps": 50_000,
         "algo": _ENTROPY,
     },
     a2c={

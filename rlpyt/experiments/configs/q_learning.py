@@ -70,7 +70,6 @@ CLASSIC: dict[str, Parts] = {
 _ATARI: Parts = {
     "steps": 10_000_000,
     "torch_threads": 0,
-    "log_interval_steps": 50_000,
     "sampler": {"batch_T": 4, "batch_B": 8},
     "agent": {"args": {"eps_final": 0.01}},
     "algo": {

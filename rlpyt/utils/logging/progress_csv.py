@@ -6,7 +6,7 @@ import csv
 import math
 import os
 import warnings
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +62,18 @@ def read_progress(run_dir: str | os.PathLike[str]) -> dict[str, NDArray[np.float
     return {name: np.array([row.get(name, np.nan) for row in rows]) for name in columns}
 
 
-def last_row(path: str | os.PathLike[str], max_bytes: int = 50_000) -> dict[str, float]:
+def last_row(
+    path: str | os.PathLike[str], max_bytes: int = 50_000, newest: Collection[str] = ()
+) -> dict[str, float]:
     """Return the finite numbers of the newest complete row of a progress.csv, by column.
 
     Only the header and the last ``max_bytes`` of the file are read. Empty without a complete row.
+
+    Args:
+        path: the file.
+        max_bytes: number of bytes to read.
+        newest: columns that are empty in some rows, such as returns of evaluations: if one has no
+            number in the newest row, that of the row before is taken, and so on.
     """
     try:
         with open(path, "rb") as file:
@@ -77,12 +85,17 @@ def last_row(path: str | os.PathLike[str], max_bytes: int = 50_000) -> dict[str,
         return {}
     names = cells_of(header.decode(errors="replace").rstrip("\r\n"))
     first = 0 if start == len(header) else 1  # the first line read may lack its beginning
+    found: dict[str, float] = {}
+    wanted = set(names)
     for line in reversed(lines[first:]):
         cells = cells_of(line)
         if len(cells) == len(names) and cells != names:
-            row = {name: _number(cell) for name, cell in zip(names, cells)}
-            return {name: v for name, v in row.items() if v is not None and math.isfinite(v)}
-    return {}
+            row = {name: _number(cell) for name, cell in zip(names, cells) if name in wanted}
+            found |= {name: v for name, v in row.items() if v is not None and math.isfinite(v)}
+            wanted = wanted.intersection(newest).difference(found)
+            if not wanted:
+                break
+    return found
 
 
 class NewRows:
