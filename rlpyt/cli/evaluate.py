@@ -30,13 +30,14 @@ class Eval:
     # limit of the environment if that is longer
     max_steps: int | None = None
     json: bool = False  # print every return and length as JSON
+    best: bool = False  # the agent with the highest return (train --keep-best), not the last
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Eval, args, prog="rlpyt eval", description=DESCRIPTION)
-    run = load(command.run, command.trust)
+    run = load(command.run, command.trust, command.best)
     result = run.evaluate(command.episodes, command.seed, command.deterministic, command.max_steps)
     if command.json:
         print(json.dumps(result.as_dict(), indent=2))

@@ -28,6 +28,7 @@ class Export:
     # .onnx, .pt2 (torch) or .npz (numpy); by default in RUN, or here for a model of the hub
     output: Path | None = None
     steps: int = STEPS  # number of steps of the comparison
+    best: bool = False  # the agent with the highest return (train --keep-best), not the last
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
@@ -38,7 +39,7 @@ def main(args: Sequence[str]) -> int:
     directory = Path() if is_reference(command.run) else command.run
     output = command.output or directory / f"policy{SUFFIXES[to or 'onnx']}"
     format_of(output, to)
-    run = load(command.run, command.trust)
+    run = load(command.run, command.trust, command.best)
     difference = run.export(output, to, command.steps)
     print(
         f"Saved {output} ({output.stat().st_size:,} bytes). Largest difference from the agent in "

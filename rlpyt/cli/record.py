@@ -31,6 +31,7 @@ class Record:
     max_steps: int = MAX_STEPS  # maximum number of frames
     seed: int = 0  # seed of the first episode, incremented for each further one
     gif: bool = False  # write video.gif instead of video.mp4
+    best: bool = False  # the agent with the highest return (train --keep-best), not the last
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
@@ -43,7 +44,7 @@ def main(args: Sequence[str]) -> int:
     if command.gif and output.suffix.lower() != ".gif":
         raise UsageError(f"--gif requires an output file that ends in .gif, got {output}.")
     episodes = grid[0] * grid[1] if command.episodes is None else command.episodes
-    run = load(command.run, command.trust)
+    run = load(command.run, command.trust, command.best)
     frames = record_video(run, output, episodes, command.max_steps, command.seed, grid)
     limit = " (the limit, --max-steps)" if frames == command.max_steps else ""
     print(f"Saved {frames} frames{limit} to {output}")

@@ -219,6 +219,7 @@ def build_runner(
         resume: resume from the latest checkpoint in ``run_dir``.
     """
     from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
+    from rlpyt.runners.hooks import KeepBest
     from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
     from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 
@@ -247,7 +248,7 @@ def build_runner(
         checkpoint_dir=checkpoints,
         checkpoint_interval_steps=options.checkpoint_steps,
         resume_from=checkpoints if resume else None,
-        hooks=list(hooks),
+        hooks=[*hooks, *([KeepBest()] if options.keep_best else [])],
     )
 
 

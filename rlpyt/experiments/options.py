@@ -110,6 +110,11 @@ class Settings:
     # steps after which an evaluation episode counts as unfinished; None: 10000 (30000 in
     # evaluations during training), or the time limit of the environment if that is longer
     eval_max_steps: int | None = None
+    # keep the agent with the highest return of an evaluation (without evaluations in training: of
+    # the latest training episodes) as best.pkl, for `rlpyt eval --best`
+    keep_best: bool = False
+    # run whose agent has the initial parameters: its directory, best.pkl of it, or hf://user/name
+    init_from: str | None = None
     # outputs besides progress.csv (csv): tensorboard, wandb, mlflow, trackio; several with commas
     logger: tuple[str, ...] = ("csv",)
     tensorboard: bool = False  # the same as --logger tensorboard

@@ -81,6 +81,7 @@ def write_model(run: Run, folder: Path, repo_id: str) -> None:
     else:
         name, described = CONFIG, read_json(run.path / CONFIG, "a run's configuration")
         described.pop(SIGNATURE, None)
+        described.pop("init_from", None)  # not needed to load the agent
     _check_paths(described, name)
     _write_json(folder / name, described)
     evaluation = _evaluation(run)
@@ -171,6 +172,7 @@ def training_command(options: RunOptions) -> str:
     """Return the command that trains with these options, or "" if a setting has no flag."""
     default = dataclasses.asdict(default_options(options.algo_name, options.env))
     changed = dict(_differences(dataclasses.asdict(options), default))
+    changed.pop("init_from", None)  # a directory of this machine
     if not changed.keys() <= setting_types(options.algo_name).keys():
         return ""
     classes = plain_fields(algorithm_class(options.algo_name))
@@ -195,7 +197,8 @@ def _training(options: RunOptions | None, described: Mapping[str, Any], repo_id:
         code = _python(described["runner"])
         return f"By a script with these parts ({PARTS_FILE}):\n\n```python\n{code}\n```\n"
     command = training_command(options)
-    again = f"The same settings for a new run: `rlpyt train --config hf://{repo_id}`.\n"
+    again = "It started from the parameters of another run.\n\n" if options.init_from else ""
+    again += f"The same settings for a new run: `rlpyt train --config hf://{repo_id}`.\n"
     return f"```\n{command}\n```\n\n{again}" if command else again
 
 
@@ -233,7 +236,9 @@ def _evaluation(run: Run) -> dict[str, Any]:
 
 
 def _is_current(run: Run, path: Path) -> bool:
-    """Return True if the file exists, and the agent has not been saved after it."""
+    """Return True if the file exists, and is of this agent: saved after it."""
+    if run.best:
+        return False
     saved = [
         *run.path.glob(rundir.SNAPSHOT),
         *run.path.glob(f"{rundir.CHECKPOINTS}/*/{MANIFEST}"),

@@ -70,7 +70,9 @@ def train(
     hub.refuse(run_dir)
     options = with_ranks_of_torchrun(options)
     if not torchrun.is_first():
-        build_runner(options, run_dir, resume=resume).train()
+        runner = build_runner(options, run_dir, resume=resume)
+        _set_initial_agent(runner.agent, options, resume)
+        runner.train()
         return
     check_device(options.device)
     if resume:
@@ -80,6 +82,7 @@ def train(
     new, created = not any(run_dir.glob("*")), False
     hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
+    _set_initial_agent(runner.agent, options, resume)
     context = run_context(
         run_dir,
         **_named(options),
@@ -102,6 +105,52 @@ def train(
     finally:
         if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # failed to start
             shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _set_initial_agent(agent: Any, options: RunOptions, resume: bool) -> None:
+    """Let an agent, not initialized, start from the parameters of the run ``init_from``.
+
+    Raises:
+        FileNotFoundError: there is no such run, or it has not saved an agent.
+        ValueError: its agent has other parameters; the message names them, with their shapes.
+    """
+    if options.init_from is None or resume:
+        return
+    path = hub.local_path(options.init_from)
+    if path.is_file():
+        state, _ = _snapshot_agent(path)
+    elif path.is_dir():
+        rundir.check_files(path, links=True)
+        state, _ = _saved_agent(path, path / rundir.CHECKPOINTS)
+    else:
+        raise FileNotFoundError(f"init_from: run directory not found: {options.init_from!r}")
+    recipe = with_tasks(env_recipe(options.env, options.env_args), options)
+    spaces = env_spaces(recipe, options.sampler.kind != "serial")
+    probe = build_agent(options, spaces)
+    with undisturbed():
+        probe.initialize(spaces)
+    own, saved = _shapes(probe.state_dict()), _shapes(state)
+    wrong = [
+        f"{name} has shape {saved.get(name, 'none')}, expected {own.get(name, 'none')}"
+        for name in {**own, **saved}
+        if own.get(name) != saved.get(name)
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
+        raise ValueError(
+            f"init_from={options.init_from!r} must be a run whose agent has the parameters of this "
+            f"run's, but {'; '.join(wrong[:4])}{more}. Use its settings of the agent, and an "
+            "environment with the same spaces."
+        )
+    agent.initial_model_state_dict = state
+
+
+def _shapes(tree: Any, name: str = "") -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors of a state by their dotted names."""
+    if isinstance(tree, dict):
+        parts = ((f"{name}.{key}" if name else key, value) for key, value in tree.items())
+        return {k: v for path, value in parts for k, v in _shapes(value, path).items()}
+    return {name: tuple(np.shape(tree))}
 
 
 class ResumedSettings(Hook):
@@ -207,6 +256,7 @@ class Run:
         agent: initialized agent with the trained parameters.
         itr: iteration of the parameters.
         name: algorithm and environment, such as "ppo on CartPole-v1".
+        best: True if these are the parameters with the highest return, not the last ones.
     """
 
     def __init__(
@@ -217,8 +267,10 @@ class Run:
         agent: Any,
         itr: int = 1,
         name: str = "",
+        best: bool = False,
     ) -> None:
         self.path = path
+        self.best = best
         self.options = options
         self.name = name
         self.recipe = recipe
@@ -423,7 +475,7 @@ class Run:
         return push(self, repo_id, private, message)
 
 
-def load(run_dir: Path | str, trust: bool = False) -> Run:
+def load(run_dir: Path | str, trust: bool = False, best: bool = False) -> Run:
     """Load the trained agent of a run, from params.pkl or the latest checkpoint.
 
     Args:
@@ -431,6 +483,8 @@ def load(run_dir: Path | str, trust: bool = False) -> Run:
             ``logger_context``; or a model of the Hugging Face Hub, "hf://user/name" or
             "hf://user/name@revision", which is downloaded into the cache of the hub.
         trust: import and call whatever a run of somebody else names; see docs/trust.md.
+        best: load the agent with the highest return, which ``keep_best`` (`KeepBest`) has kept as
+            best.pkl, instead of the last one.
 
     Raises:
         FileNotFoundError: the directory contains no run, the run has not saved its agent yet, or
@@ -450,7 +504,7 @@ def load(run_dir: Path | str, trust: bool = False) -> Run:
         options, trusted = read_config(path, trust)
         file, checkpoints = path / CONFIG, path / rundir.CHECKPOINTS
     rundir.check_files(path, links=trusted or hub.is_reference(run_dir))
-    state, itr = _saved_agent(path, checkpoints)
+    state, itr = _best_agent(path) if best else _saved_agent(path, checkpoints)
     with blaming(file, trusted):
         if options is None:
             recipe, name = script.recipe(), script.name
@@ -468,7 +522,25 @@ def load(run_dir: Path | str, trust: bool = False) -> Run:
             f"The saved agent in {path} does not match {name} with the network of {file} "
             f"({reason})."
         ) from error
-    return Run(path, options, recipe, agent, itr, name)
+    return Run(path, options, recipe, agent, itr, name, best)
+
+
+def _best_agent(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the state of the agent in best.pkl, and its iteration."""
+    if not (path / rundir.BEST).exists():
+        raise FileNotFoundError(
+            f"{path} has no {rundir.BEST}: train with keep_best=True (--keep-best)."
+        )
+    return _snapshot_agent(path / rundir.BEST)
+
+
+def _snapshot_agent(file: Path) -> tuple[dict[str, Any], int]:
+    """Return the agent's state and iteration in a snapshot."""
+    state = read_snapshot(file)
+    try:
+        return state["agent_state_dict"], whole_number("itr", state["itr"], -1)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DamagedFile(f"{file} is damaged, without an agent ({error!r}).") from error
 
 
 def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:

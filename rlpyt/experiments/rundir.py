@@ -11,6 +11,7 @@ from rlpyt.utils.files import check_regular, new_directory
 ROOT = Path("data")  # below the current directory
 
 SNAPSHOT = "params.pkl"
+BEST = "best.pkl"  # of `rlpyt.runners.hooks.KeepBest`
 CHECKPOINTS = "checkpoint"
 CURVE = "learning_curve.png"
 VIDEO = "video.mp4"
@@ -22,6 +23,7 @@ CONTENTS = {
     CONFIG: "options, from which the run can be rebuilt",
     "params.json": "settings as logged",
     SNAPSHOT: "trained agent, for torch.load and rlpyt.load",
+    BEST: "agent with the highest return so far, for `rlpyt eval --best`",
     CHECKPOINTS: "checkpoints for `rlpyt resume`",
     EVALUATION: "returns of the trained agent",
     CURVE: "learning curve",

@@ -177,7 +177,8 @@ class KeepBest(Hook):
 
     Use it with a runner that evaluates, such as ``MinibatchRlEval``; with others, the return is
     that of training episodes, which older parameters collected. In asynchronous runs, the
-    parameters may be newer than those evaluated. Load the agent with::
+    parameters may be newer than those evaluated. Load the agent by ``rlpyt.load(run_dir,
+    best=True)``, or with::
 
         agent.load_state_dict(torch.load("best.pkl")["agent_state_dict"])
 

@@ -11,6 +11,9 @@ from collections.abc import Collection
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TextIO
 
+import torch
+
+from rlpyt.models.utils import unwrap_ddp
 from rlpyt.runners.hooks import Hook, terminal_is_owned
 from rlpyt.runners.usage import ResourceUse, shares
 from rlpyt.utils.logging.console import say, silence
@@ -68,6 +71,7 @@ class ProgressHook(Hook):
         self._total = runner.n_itr * runner.itr_batch_size
         if self.announcement and self.stream is not None:
             say(self.announcement.replace("{steps}", f"{self._total:,}"), self.stream)
+            say(parameters_in_words(runner.agent), self.stream)
         self._shown_steps = runner.cum_steps
         self._recent = deque([_moment(runner)])
         self._next_s = time.monotonic() + self.interval_s
@@ -268,6 +272,29 @@ def live_on(console: Console) -> Live:
         redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
         redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
     )
+
+
+def parameters_in_words(agent: Any) -> str:
+    """Return the number of an agent's parameters, and the layer that has most of them.
+
+    Target networks, which are copies, do not count.
+    """
+    targets = [unwrap_ddp(network) for network in agent.target_networks()]
+    layers: list[tuple[str, Any, int]] = []
+    counted: set[int] = set()
+    for attribute, value in vars(agent).items():
+        if not isinstance(value, torch.nn.Module) or unwrap_ddp(value) in targets:
+            continue
+        for name, layer in unwrap_ddp(value).named_modules(prefix=attribute):
+            own = {id(p): p.numel() for p in layer.parameters(recurse=False)}
+            new = [n for key, n in own.items() if key not in counted]
+            counted.update(own)
+            layers.append((name, layer, sum(new)))
+    total = sum(n for _, _, n in layers)
+    if not total:
+        return "The agent has no parameters."
+    name, layer, n = max(layers, key=lambda entry: entry[2])
+    return f"The agent has {total:,} parameters, {n:,} of them in {name} ({type(layer).__name__})."
 
 
 def sparkline(values: Collection[float]) -> str:

@@ -1,5 +1,7 @@
 """A trained run in Python: load it, step it, play it."""
 
+import copy
+import shutil
 from importlib.util import find_spec
 
 import gymnasium
@@ -14,8 +16,9 @@ from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import train
+from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress
-from rlpyt.utils.names import UnknownName
+from rlpyt.utils.names import UnknownName, flattened
 from tests.shaped_env import SHAPES, ShapedEnv
 
 needs_minatar = pytest.mark.skipif(find_spec("minatar") is None, reason="minatar is missing")
@@ -204,6 +207,86 @@ def test_evaluations_and_rows_have_intervals_of_their_own(tmp_path):
     steps = rows["Diagnostics/CumSteps"]
     assert [*steps] == [0, 32, 64, 96, 128, 160] and [*steps[evaluated]] == [0, 64, 128, 160]
     assert np.isfinite(rows["Training/ReturnAverage"][-1])
+
+
+def test_the_best_agent_is_kept_and_loaded(tmp_path, monkeypatch):
+    returns = iter([5.0, 9.0, 7.0])
+    monkeypatch.setattr(KeepBest, "on_log", scored_by(returns, KeepBest.on_log))
+    train(tiny("CartPole-v1", steps=96, keep_best=True), tmp_path / "run")
+    best, last = rlpyt.load(tmp_path / "run", best=True), rlpyt.load(tmp_path / "run")
+    assert (best.itr, last.itr, best.best, last.best) == (3, 5, True, False)
+    kept = torch.load(tmp_path / "run" / "best.pkl", weights_only=True)
+    assert kept["return_"] == 9 and kept["cum_steps"] == 64
+    states = [run.agent.state_dict() for run in (best, last)]
+    assert all(torch.equal(x, kept["agent_state_dict"][k]) for k, x in states[0].items())
+    assert not all(torch.equal(x, states[1][k]) for k, x in states[0].items())
+    train(tiny("CartPole-v1"), tmp_path / "without")
+    with pytest.raises(FileNotFoundError, match=r"no best\.pkl: train with keep_best=True"):
+        rlpyt.load(tmp_path / "without", best=True)
+
+
+def scored_by(returns, on_log):
+    return lambda hook, runner, row: on_log(hook, runner, {**row, "ReturnAverage": next(returns)})
+
+
+@pytest.mark.parametrize(
+    "algo_name,env,kwargs",
+    [
+        ("ppo", "Pendulum-v1", {}),
+        ("sac", "Pendulum-v1", dict(algo=dict(min_steps_learn=10**4))),
+        ("dqn", "CartPole-v1", dict(algo=dict(min_steps_learn=10**4))),
+        ("cem", "CartPole-v1", {}),
+    ],
+)
+def test_a_run_starts_from_the_agent_of_another(algo_name, env, kwargs, tmp_path):
+    kwargs = {**kwargs, "agent": dict(hidden_sizes=[4], normalize_observation=True)}
+    train(tiny(env, algo_name, **kwargs, seed=1), tmp_path / "first")
+    first = rlpyt.load(tmp_path / "first").agent.state_dict()
+    started = {}
+
+    class Look(Hook):
+        def on_start(self, runner):
+            started.update(copy.deepcopy(runner.agent.state_dict()))
+
+    options = tiny(env, algo_name, **kwargs, init_from=str(tmp_path / "first"))
+    train(options, tmp_path / "second", hooks=[Look()])
+    a, b = flattened(first), flattened(started)
+    assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+    assert any("obs_rms" in key and x.any() for key, x in a.items())
+    shutil.rmtree(tmp_path / "first")  # not needed any more
+    rlpyt.load(tmp_path / "second")
+    train(options.updated({"steps": 64}), tmp_path / "second", resume=True)
+
+
+def test_init_from_takes_a_best_agent_and_reaches_workers(tmp_path):
+    train(tiny("CartPole-v1", keep_best=True, log_interval_steps=16), tmp_path / "first")
+    file = tmp_path / "first" / "best.pkl"
+    torch.save({"itr": 3, "agent_state_dict": zeros_of(file)}, file)
+    sampler = dict(kind="cpu", n_workers=1)
+    options = tiny("CartPole-v1", init_from=str(file), sampler=sampler, steps=16)
+    train(options.updated({"algo": {"learning_rate": 1e-30}}), tmp_path / "second")
+    state = rlpyt.load(tmp_path / "second").agent.state_dict()
+    assert all(x.abs().max() < 1e-20 for x in state.values())
+
+
+def zeros_of(file):
+    state = torch.load(file, weights_only=True)["agent_state_dict"]
+    return {name: torch.zeros_like(x) for name, x in state.items()}
+
+
+def test_an_agent_that_does_not_fit_is_named_by_parameter_and_shape(cartpole, tmp_path):
+    def start(env="CartPole-v1", **agent):
+        train(tiny(env, init_from=str(cartpole), agent=agent), tmp_path / "run")
+
+    with pytest.raises(ValueError, match=r"weight has shape \(64, 4\), expected \(8, 4\)"):
+        start(hidden_sizes=[8])
+    with pytest.raises(ValueError, match=r"obs_rms.mean has shape none, expected \(4,\)"):
+        start(normalize_observation=True)
+    with pytest.raises(ValueError, match=r"weight has shape \(2, 64\), expected \(3, 64\)"):
+        start("Acrobot-v1")
+    with pytest.raises(FileNotFoundError, match="init_from: run directory not found: 'nowhere'"):
+        train(tiny("CartPole-v1", init_from="nowhere"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_short_runs_have_ten_rows_by_default(tmp_path):

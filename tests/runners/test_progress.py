@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from rlpyt.runners import progress
-from rlpyt.runners.progress import ProgressHook, TerminalProgress, sparkline
+from rlpyt.runners.progress import (
+    ProgressHook,
+    TerminalProgress,
+    parameters_in_words,
+    sparkline,
+)
 from rlpyt.runners.usage import PHASES
 
 CONTROL = re.compile(r"\x1b\[(\??[\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
@@ -79,8 +84,32 @@ def test_plain_lines_say_everything_and_come_at_intervals():
 
 def test_the_announcement_gives_the_steps_of_whole_iterations():
     out = io.StringIO()
-    ProgressHook(out, announcement="Training {it} for {steps} steps").on_start(runner())
-    assert out.getvalue() == "Training {it} for 1,000 steps\n"
+    hook = ProgressHook(out, announcement="Training {it} for {steps} steps")
+    hook.on_start(runner(agent=NoNetwork()))
+    assert out.getvalue().startswith("Training {it} for 1,000 steps\n")
+
+
+class NoNetwork:
+    device = torch.device("cpu")
+
+    def target_networks(self):
+        return []
+
+
+def test_parameters_are_counted_once_and_the_largest_layer_is_named():
+    agent = NoNetwork()
+    assert parameters_in_words(agent) == "The agent has no parameters."
+    shared = torch.nn.Linear(3, 4)
+    agent.model = torch.nn.Sequential(shared, torch.nn.Sequential(torch.nn.Linear(4, 50), shared))
+    agent.shared_model = agent.model
+    agent.q_model = torch.nn.Linear(5, 2)
+    agent.target = torch.nn.Linear(500, 2)
+    agent.target_networks = lambda: [agent.target]
+    assert parameters_in_words(agent) == (
+        "The agent has 278 parameters, 250 of them in model.1.0 (Linear)."
+    )
+    shared.requires_grad_(False)
+    assert "278" in parameters_in_words(agent)
 
 
 def test_the_last_line_is_not_printed_twice():
