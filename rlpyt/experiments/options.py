@@ -27,7 +27,8 @@ SCHEMA = {
 }
 SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
 MAX_LEAD = 2  # batches, by default
-MIN_ROWS, MAX_LOG_STEPS = 50, 50_000  # rows, and steps between two rows, by default
+MIN_ROWS, MAX_ROWS = 10, 50  # rows of a run, by default
+LOG_STEPS, MAX_LOG_STEPS = 10_000, 50_000  # usual and maximum steps between two rows, by default
 MAX_CHECKPOINT_STEPS = 250_000  # between two checkpoints, by default
 
 
@@ -101,7 +102,8 @@ class Settings:
     ranks: int = 1
     device: str = "cpu"  # training device: cpu, cuda or cuda:N
     torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
-    # steps between two rows of progress.csv; None: a fiftieth of the run, at most 50000
+    # steps between two rows of progress.csv; None: 10000, in runs of less than 100000 steps a
+    # tenth, and in those of more than 500000 a fiftieth of the run, at most 50000
     log_interval_steps: int | None = None
     # steps between two checkpoints; None: a tenth of the run, at most 250000; 0: only at the end
     checkpoint_interval_steps: int | None = None
@@ -134,8 +136,10 @@ class Settings:
     @property
     def log_steps(self) -> int:
         """Steps between rows, given or by default."""
-        given = self.log_interval_steps
-        return min(max(self.steps // MIN_ROWS, 1), MAX_LOG_STEPS) if given is None else given
+        if self.log_interval_steps is not None:
+            return self.log_interval_steps
+        usual = min(LOG_STEPS, self.steps // MIN_ROWS)
+        return min(max(usual, self.steps // MAX_ROWS, 1), MAX_LOG_STEPS)
 
     @property
     def checkpoint_steps(self) -> int:

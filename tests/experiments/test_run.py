@@ -293,7 +293,8 @@ def test_short_runs_have_ten_rows_by_default(tmp_path):
     options = tiny("CartPole-v1", steps=160, log_interval_steps=None)
     train(options, tmp_path / "run")
     assert len(read_progress(tmp_path / "run")["ReturnAverage"]) == 10
-    assert options.updated({"steps": 500_000}).log_steps == 10_000
+    found = {n: options.updated({"steps": n}).log_steps for n in (7, 90_000, 500_000, 1_000_000)}
+    assert found == {7: 1, 90_000: 9_000, 500_000: 10_000, 1_000_000: 20_000}
     assert options.updated({"steps": 10**8}).log_steps == 50_000
     assert options.updated({"steps": 10**8, "log_interval_steps": 7}).log_steps == 7
 
