@@ -189,6 +189,15 @@ class ScriptRun:
         """Return the agent, as constructed."""
         return rebuild(self._parts["agent"], self._find, "agent")
 
+    def named(self) -> dict[str, Any]:
+        """Return the run's ID and name.
+
+        Raises:
+            DamagedFile: params.json is damaged.
+        """
+        params = read_json(self.run_dir / "params.json", "the settings of a run", NAMED)
+        return {"run_ID": params["run_ID"], "name": params["name"]}
+
     def resume(self, n_steps: int, hooks: Sequence[Any] = ()) -> None:
         """Resume training from the latest checkpoint.
 
@@ -204,11 +213,9 @@ class ScriptRun:
         parts |= {"n_steps": n_steps, "resume_from": self.checkpoints}
         parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
         runner = self._find(self._runner["$call"])(**parts)
-        params = read_json(self.run_dir / "params.json", "the settings of a run", NAMED)
-        named = {"run_ID": params["run_ID"], "name": params["name"]}
         with logger.session():
             logger.set_console(False)  # hooks show progress
-            with run_context(self.run_dir, **named, **self.logging, resume=True):
+            with run_context(self.run_dir, **self.named(), **self.logging, resume=True):
                 runner.train()
 
 

@@ -17,6 +17,7 @@ from rlpyt.sweeps.slots import read_code
 from rlpyt.utils.files import atomic_write, write_text
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.signed import read_json
 from rlpyt.utils.text import counted
 from rlpyt.version import VERSION
 
@@ -83,7 +84,7 @@ class SweepDirectory:
                 "`rlpyt sweep` named when it started."
             )
         try:
-            self.about = _read_about(json.loads(about.read_text(encoding="utf-8")))
+            self.about = _read_about(read_json(about, "the file of a sweep"))
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(f"{about} is not the file of a sweep: {what}.") from error

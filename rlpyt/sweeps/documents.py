@@ -11,9 +11,19 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    ScalarEvent,
+)
 from ruamel.yaml.scalarbool import ScalarBoolean
 
+from rlpyt.utils.files import read_regular
+from rlpyt.utils.signed import MAX_DEPTH, check_plain
+
 MAX_BYTES = 100_000
+MAX_VALUES = 100_000  # with the aliases of YAML replaced by what they refer to
 
 Lines = dict[str, int]  # "grid.env" -> 3, the line of the key, from 1
 
@@ -33,12 +43,16 @@ def read_document(path: Path) -> tuple[Any, Lines]:
         raise ValueError(f"{path}: the name must end in .yaml, .json or .toml.")
     text = _read_text(path)
     try:
+        lines = Lines()
         if path.suffix == ".toml":
-            return tomllib.loads(text), {}
-        if path.suffix == ".json":
-            return json.loads(text, object_pairs_hook=_unique), {}
-        content, lines = YAML(typ="rt", pure=True).load(text), Lines()
-        return _plain(path, content, "", lines), lines
+            content = tomllib.loads(text)
+        elif path.suffix == ".json":
+            content = json.loads(text, object_pairs_hook=_unique)
+        else:
+            _check_size(text)
+            content = _plain(path, YAML(typ="rt", pure=True).load(text), "", lines)
+        check_plain(content)
+        return content, lines
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: {error.msg}.") from error
     except MarkedYAMLError as error:
@@ -49,6 +63,35 @@ def read_document(path: Path) -> tuple[Any, Lines]:
     except (ValueError, YAMLError, RecursionError) as error:
         place = "" if str(error).startswith(str(path)) else f"{path}: "
         raise ValueError(f"{place}{error}") from error
+
+
+def _check_size(text: str) -> None:
+    """Check depth and number of values of a YAML document before it is loaded.
+
+    Raises:
+        ValueError: it has too many values or levels, or an alias refers to what contains it.
+        YAMLError: it is not YAML.
+    """
+    sizes: dict[str | None, int] = {}
+    counts, anchors = [0], [None]  # of the lists and dictionaries that are not complete
+    for event in YAML(typ="rt", pure=True).parse(text):
+        if isinstance(event, CollectionStartEvent):
+            counts.append(1)
+            anchors.append(event.anchor)
+        elif isinstance(event, CollectionEndEvent):
+            sizes[anchors.pop()] = size = counts.pop()
+            counts[-1] += size
+        elif isinstance(event, AliasEvent):
+            if event.anchor in anchors:
+                raise ValueError(f"*{event.anchor} refers to a value that contains it.")
+            counts[-1] += sizes.get(event.anchor, 1)
+        elif isinstance(event, ScalarEvent):
+            counts[-1] += 1
+        if counts[-1] > MAX_VALUES or len(counts) > MAX_DEPTH:
+            raise ValueError(
+                f"it must have at most {MAX_VALUES:,} values, aliases included, and {MAX_DEPTH} "
+                "levels."
+            )
 
 
 def _plain(path: Path, value: Any, name: str, lines: Lines) -> Any:
@@ -103,10 +146,7 @@ def blaming(path: Path | None, lines: Lines, key: str) -> Iterator[None]:
 
 
 def _read_text(path: Path) -> str:
-    with open(path, "rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"{path} must be at most {MAX_BYTES:,} bytes: settings only.")
+    content = read_regular(path, MAX_BYTES)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

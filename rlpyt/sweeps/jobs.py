@@ -20,6 +20,7 @@ from rlpyt.errors import USAGE, DamagedFile
 from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.variant import plain_value
+from rlpyt.utils.signed import read_json
 
 State = Literal["queued", "running", "done", "failed", "pruned"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
@@ -250,7 +251,7 @@ def _text(path: Path) -> str:
 
 def _read(cls: Any, path: Path, remedy: str) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "a file of a sweep")
         known = {item.name for item in fields(cls)}
         lists = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
         return cls(**{name: value for name, value in lists.items() if name in known})

@@ -22,6 +22,7 @@ from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.names import UnknownName, flattened
 from rlpyt.utils.seed import check_seed
 
+MOST_RUNS = 100_000  # that a file may allow
 KINDS = ("uniform", "log_uniform", "integer", "choice")
 RESOURCES = {"cpus_per_run": 1, "gpus_per_run": 0, "max_parallel": 1}  # least values
 # Keys of config.json that have their own key in a sweep file.
@@ -257,6 +258,9 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     for key, item in values.get("sample", {}).items():
         with blaming(path, lines, f"sample.{key}"):
             values["sample"][key] = read_draw(item)
+    with blaming(path, lines, "max_runs"):
+        if values.get("max_runs", 0) > MOST_RUNS:
+            raise ValueError(f"max_runs must be at most {MOST_RUNS:,}. Use --yes for more.")
     return SweepSpec(**values, path=path, lines=lines)
 
 

@@ -23,7 +23,7 @@ def whole_number(name: str, value: Any, least: int = -MOST) -> int:
     """
     value = scalar(value)
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value != int(value):
+    if not number or not (isinstance(value, int) or math.isfinite(value)) or value != int(value):
         bound = f" of at least {least}" if least > -MOST else ""
         raise TypeError(f"{name}={value!r} must be a whole number{bound}.")
     if value < least:
@@ -56,7 +56,7 @@ def check_range(
     value = scalar(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={value!r} must be a number.")
-    number = float(value)
+    number = float(min(max(value, -MOST), MOST)) if isinstance(value, int) else float(value)
     too_low = number <= low if open_low else number < low
     if math.isnan(number) or too_low or number > high:
         bracket = "(" if open_low else "["

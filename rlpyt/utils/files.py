@@ -98,7 +98,7 @@ def read_regular(path: str | os.PathLike[str], most: int, links: bool = True) ->
     with open(path, "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise DamagedFile(f"{path} must have at most {most:,} bytes.")
+        raise DamagedFile(f"{path} must be at most {most:,} bytes.")
     return content
 
 

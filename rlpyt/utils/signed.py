@@ -51,9 +51,7 @@ def read_json(path: Path, kind: str, schema: Mapping[str, Any] | None = None) ->
     content = read_regular(path, MAX_BYTES)
     try:
         document = json.loads(content.decode("utf-8-sig"))
-        for place, value in leaves(document):
-            if type(value) is int and abs(value) > MAX_INTEGER:
-                raise ValueError(f"{place} must be at most 2**64, got {len(str(value))} digits")
+        check_plain(document)
         if schema is not None:
             _validator(json.dumps(schema))(document)
     except RecursionError as error:
@@ -61,6 +59,17 @@ def read_json(path: Path, kind: str, schema: Mapping[str, Any] | None = None) ->
     except ValueError as error:
         raise DamagedFile(f"{path} is not {kind}: {error}.") from error
     return document
+
+
+def check_plain(document: Any) -> None:
+    """Check the depth and the integers of plain data.
+
+    Raises:
+        ValueError: lists are nested too deeply, or an integer is too large; the message names it.
+    """
+    for place, value in leaves(document):
+        if type(value) is int and abs(value) > MAX_INTEGER:
+            raise ValueError(f"{place} must be at most 2**64, got {len(str(value))} digits")
 
 
 def leaves(value: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

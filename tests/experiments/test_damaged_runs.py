@@ -1,6 +1,8 @@
 """Edited, damaged or foreign run directories: one line says what is wrong."""
 
 import json
+import os
+import random
 import re
 import shutil
 
@@ -8,9 +10,11 @@ import pytest
 import torch
 
 from rlpyt.cli.main import main
+from rlpyt.errors import DamagedFile
 from rlpyt.experiments.options import RunOptions, read_options
-from rlpyt.experiments.run import train
+from rlpyt.experiments.run import load, train
 from rlpyt.utils.checkpoint import load_checkpoint, save_checkpoint
+from rlpyt.utils.logging.snapshots import read_snapshot
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +142,67 @@ def test_a_table_with_rows_after_the_checkpoint_is_not_warned_of(run_dir, recwar
     path.write_text("\n".join([header + ",new", *(row + "," for row in [*rows, rows[-1]]), ""]))
     train(read_options(run_dir).updated({"steps": 64}), run_dir, resume=True)
     assert not [w for w in recwarn if "progress.csv" in str(w.message)]
+
+
+@pytest.mark.parametrize("name", ["progress.csv", "config.json", "params.pkl", "debug.log"])
+@pytest.mark.parametrize("endless", [False, True], ids=["pipe", "device"])
+def test_pipes_and_devices_are_not_read(run_dir, capsys, name, endless):
+    (run_dir / name).unlink()
+    if endless:
+        (run_dir / name).symlink_to("/dev/zero")
+    else:
+        os.mkfifo(run_dir / name)
+    for args in (["resume", run_dir, "--steps", 96], ["eval", run_dir, "--episodes", 1]):
+        assert f"{name} must be a regular file" in fails(capsys, *args)
+
+
+@pytest.mark.parametrize("name", ["progress.csv", "evaluation.json", "params.json"])
+def test_plots_do_not_wait_for_pipes(run_dir, tmp_path, name):
+    (run_dir / name).unlink(missing_ok=True)
+    os.mkfifo(run_dir / name)
+    with pytest.raises(SystemExit):
+        main(["plot", str(run_dir), "-o", str(tmp_path / "curve.png")])
+    with pytest.raises(SystemExit):
+        main(["report", str(run_dir), "-o", str(tmp_path / "report.html")])
+
+
+def test_a_flipped_bit_of_the_agent_is_found(run_dir):
+    path = run_dir / "params.pkl"
+    content, rng = path.read_bytes(), random.Random(0)
+    expected = torch.load(path, weights_only=True)["agent_state_dict"]
+    found = 0
+    for _ in range(100):
+        data = bytearray(content)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+        try:
+            state = read_snapshot(path)["agent_state_dict"]
+        except DamagedFile:
+            found += 1
+        else:  # padding, or a time stamp
+            assert state.keys() == expected.keys()
+            assert all(torch.equal(state[key], expected[key]) for key in expected)
+    assert found > 20
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["as now", "before archives"])
+def test_snapshots_of_torch_are_read(run_dir, old):
+    path = run_dir / "params.pkl"
+    content = torch.load(path, weights_only=True)
+    torch.save(content, path, _use_new_zipfile_serialization=not old)
+    assert read_snapshot(path)["itr"] == content["itr"]
+    assert load(run_dir).itr >= 1
+
+
+@pytest.mark.parametrize(
+    "changes,said",
+    [
+        (dict(sampler__batch_B=10**9), "sampler.batch_B=1000000000, but .* at most 4,096"),
+        (dict(agent__memory="gru", agent__memory_args={"num_layers": 10**9}), "at most 128"),
+        (dict(algo={"x": [0] * 1000}), "a list of at most 128 items"),
+        (dict(seed=10**399), r"seed must be at most 2\*\*64, got 400 digits"),
+    ],
+)
+def test_what_a_changed_file_may_ask_for_is_limited(run_dir, capsys, changes, said):
+    configure(run_dir, **changes)
+    assert re.search(said, fails(capsys, "eval", run_dir, "--episodes", 1))

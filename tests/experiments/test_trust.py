@@ -36,11 +36,9 @@ SERIAL = {"kind": "serial", "batch_T": 8, "batch_B": 2, "max_decorrelation_steps
 BASE = dict(steps=32, log_interval_steps=16, eval_episodes=0, video=False)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Return the directory of two runs: of the command line, and of a script."""
-    folder = tmp_path_factory.mktemp("runs")
-    options = RunOptions(algo_name="ppo", env="CartPole-v1", **BASE)
+def make_runs(folder):
+    """Make two runs in a folder: of the command line, and of a script."""
+    options = RunOptions(algo_name="a2c", env="CartPole-v1", **BASE)
     agent = {"model": {"hidden_sizes": [8]}}
     train(options.updated({"sampler": SERIAL, "agent": agent}), folder / "config")
     sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=8, batch_B=2)
@@ -49,6 +47,12 @@ def runs(tmp_path_factory):
     with run_context(folder / "parts", 0, "script", snapshot_mode="last"):
         runner.train()
     return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Return the directory of two runs."""
+    return make_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture

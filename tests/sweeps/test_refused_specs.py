@@ -22,6 +22,13 @@ def file(tmp_path):
     return write
 
 
+# Nine levels of nine aliases each: a billion values.
+ALIASES = "a: &a [x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefghi", "bcdefghij")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -42,6 +49,11 @@ def file(tmp_path):
         ("- 1\n", "yaml: expected keys"),
         (BASE + "1: 2\n", ":3: a key must be a string, got 1"),
         (BASE + f"seeds: {'9' * 5000}\n", "limit .* for integer"),
+        (BASE + f"seeds: {'9' * 400}\n", r"seeds must be at most 2\*\*64, got 400 digits"),
+        (BASE + "max_runs: 1000000\n", ":3: max_runs must be at most 100,000"),
+        (ALIASES, "at most 100,000 values, aliases included"),
+        ("a: &a [*a]\n", r"\*a refers to a value that contains it"),
+        (f"a: {'[' * 100}{']' * 100}\n", "64 levels"),
     ],
 )
 def test_invalid_yaml_is_refused_with_its_line(file, text, words):

@@ -12,6 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.errors import DamagedFile
+from rlpyt.utils.files import check_regular, read_regular
+
+MAX_PROGRESS_BYTES = 2**30
 STEPS = "CumSteps"  # end of the name of the column with environment steps
 
 
@@ -31,12 +35,13 @@ def read_progress(run_dir: str | os.PathLike[str]) -> dict[str, NDArray[np.float
 
     Raises:
         FileNotFoundError: the run has no progress.csv.
+        DamagedFile: it is not a regular file, or is too large.
     """
     path = Path(run_dir)
     path = path / "progress.csv" if path.is_dir() else path
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; expected the progress.csv of a run.")
-    content = path.read_bytes()
+    content = read_regular(path, MAX_PROGRESS_BYTES)
     skipped = [] if content.endswith(b"\n") or not content else ["the last line, which is cut off"]
 
     header: list[str] = []
@@ -76,12 +81,13 @@ def last_row(
             number in the newest row, that of the row before is taken, and so on.
     """
     try:
+        check_regular(path)
         with open(path, "rb") as file:
-            header = file.readline()
+            header = file.readline(max_bytes)
             start = max(len(header), file.seek(0, os.SEEK_END) - max_bytes)
             file.seek(start)
             lines = _complete_lines(file.read())
-    except OSError:
+    except (OSError, DamagedFile):
         return {}
     names = cells_of(header.decode(errors="replace").rstrip("\r\n"))
     first = 0 if start == len(header) else 1  # the first line read may lack its beginning

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from rlpyt.utils.files import atomic_write, naming
-from rlpyt.utils.logging.progress_csv import cells_of
+from rlpyt.errors import DamagedFile
+from rlpyt.utils.files import atomic_write, naming, read_regular
+from rlpyt.utils.logging.progress_csv import MAX_PROGRESS_BYTES
 from rlpyt.utils.names import flattened
 
 Row = dict[str, Any]
@@ -207,12 +208,17 @@ class CsvSink:
             return list(csv.reader(file))[1:]
 
     def _read_existing(self) -> None:
-        content = self.path.read_bytes()
+        content = read_regular(self.path, MAX_PROGRESS_BYTES)
         end = content.rfind(b"\n") + 1
+        try:
+            rows = list(csv.reader(io.StringIO(content[:end].decode(), newline="")))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise DamagedFile(
+                f"{self.path} is damaged ({error}). Delete its damaged lines, or the file."
+            ) from error
         if end < len(content):
             os.truncate(self.path, end)
-        header = content[:end].decode().splitlines()[:1]
-        self.columns = cells_of(header[0]) if header else []
+        self.columns = rows[0] if rows else []
         self._count()
 
     def _rewrite(
