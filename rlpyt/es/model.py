@@ -13,6 +13,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
 from rlpyt.models.numpy_forward import ACTIVATIONS
 from rlpyt.models.observation import flatten_numpy
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import buffer_func, leaves_of
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +28,7 @@ class EsPolicyModel(VectorModel):
         observation_shape: shape of one observation; a named tuple of shapes for composite ones.
         output_size: A, number of discrete actions or of action components.
         hidden_sizes: sizes of the hidden layers.
-        nonlinearity: class of the nonlinearity between layers.
+        nonlinearity: class or name of the nonlinearity between layers.
         **vector_kwargs: arguments of `VectorModel`: ``normalize_observation``, its limits and
             ``encoder``.
     """
@@ -37,7 +38,7 @@ class EsPolicyModel(VectorModel):
         observation_shape: Any,
         output_size: int,
         hidden_sizes: int | Sequence[int] | None = (32,),
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         **vector_kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, **vector_kwargs)

@@ -286,6 +286,8 @@ def _python(value: Any) -> str:  # noqa: PLR0911 - a case per kind
         return repr(value)
     if "$name" in value:
         return str(value["$name"].rpartition(":")[2])
+    if "$path" in value:
+        return f"Path({value['$path']!r})"
     if "$tuple" in value:
         return f"tuple({_python(value['$tuple'])})"
     if "$call" in value:

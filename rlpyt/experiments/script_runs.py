@@ -135,7 +135,8 @@ class ScriptRun:
     @property
     def checkpoints(self) -> Path:
         """Directory of the checkpoints."""
-        return Path(self._parts.get("checkpoint_dir") or self.run_dir / rundir.CHECKPOINTS)
+        given = rebuild(self._parts.get("checkpoint_dir"), self._find, "checkpoint_dir")
+        return Path(given or self.run_dir / rundir.CHECKPOINTS)
 
     @property
     def name(self) -> str:

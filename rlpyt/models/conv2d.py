@@ -1,13 +1,13 @@
 """Convolutional networks."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.utils import conv2d_output_shape
+from rlpyt.models.utils import Nonlinearity, conv2d_output_shape, nonlinearity_class
 
 IntOrList = int | Sequence[int]
 
@@ -21,7 +21,7 @@ class Conv2dModel(nn.Module):
         kernel_sizes: kernel size of each layer.
         strides: stride of each layer.
         paddings: padding of each layer; ``None``: no padding.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
         use_maxpool: convolve with stride 1, then downsample by max-pooling with the given stride.
         head_sizes: ignored with a warning; use `Conv2dHeadModel`.
 
@@ -36,7 +36,7 @@ class Conv2dModel(nn.Module):
         kernel_sizes: Sequence[int],
         strides: Sequence[int],
         paddings: Sequence[int] | None = None,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         use_maxpool: bool = False,
         head_sizes: IntOrList | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class Conv2dModel(nn.Module):
             [in_channels, *channels], channels, kernel_sizes, strides, paddings
         ):
             layers.append(nn.Conv2d(n_in, n_out, kernel, 1 if use_maxpool else stride, padding))
-            layers.append(nonlinearity())
+            layers.append(nonlinearity_class(nonlinearity)())
             if use_maxpool and stride > 1:
                 layers.append(nn.MaxPool2d(stride))
         self.conv = nn.Sequential(*layers)
@@ -122,7 +122,7 @@ class Conv2dHeadModel(nn.Module):
         hidden_sizes: IntOrList | None,
         output_size: int | None = None,
         paddings: Sequence[int] | None = None,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         use_maxpool: bool = False,
     ) -> None:
         super().__init__()

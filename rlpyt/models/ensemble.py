@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from rlpyt.models.mlp import run_layers
 from rlpyt.models.recurrent import HeadInputs
+from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 
 State = dict[str, Tensor]
 
@@ -134,7 +135,7 @@ class EnsembleMlp(nn.Module):
         n_in, hidden_sizes, n_out: sizes of input, hidden layers and output.
         n_members: E, number of MLPs; ``None``: one, without a dimension E. Parameter names are the
             same.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
         layer_norm: normalize each hidden layer before its nonlinearity.
         dropout: dropout rate of each hidden layer's outputs, before normalization.
     """
@@ -145,7 +146,7 @@ class EnsembleMlp(nn.Module):
         hidden_sizes: Sequence[int],
         n_out: int,
         n_members: int | None = None,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         layer_norm: bool = False,
         dropout: float = 0.0,
     ) -> None:
@@ -163,7 +164,7 @@ class EnsembleMlp(nn.Module):
                 layers.append(Dropout(dropout))
             if layer_norm:
                 layers.append(nn.LayerNorm(b) if E is None else EnsembleLayerNorm(E, b))
-            layers.append(nonlinearity())
+            layers.append(nonlinearity_class(nonlinearity)())
         layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
         self.model = nn.Sequential(*layers)
 

@@ -1,6 +1,6 @@
 """Encoders of parts of an observation: images of any size, and those of users."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.mlp import HIDDEN_GAIN, init_orthogonal
 from rlpyt.models.observation import EncodedShape, ImageShape
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.checks import whole_number
 
 MIN_NATURE_SIZE = 36  # smallest height and width for the convolutions of Mnih et al. 2015
@@ -27,7 +28,7 @@ class ImageEncoder(nn.Module):
         shape: shape of an image, or of a stack of images, whose channels are joined.
         feature_size: number of features, each after the nonlinearity.
         channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: as above.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
 
     Raises:
         ValueError: the image is too small for the convolutions.
@@ -41,7 +42,7 @@ class ImageEncoder(nn.Module):
         kernel_sizes: Sequence[int] | None = None,
         strides: Sequence[int] | None = None,
         paddings: Sequence[int] | None = None,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
         super().__init__()
         self.shape = shape

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
 
 # Nonlinearities as functions, for the shortcut of ``run_layers``: (in place, out of place).
@@ -32,7 +33,7 @@ class MlpModel(nn.Module):
             linear model.
         output_size: size of the linear output layer; ``None``: none, the last hidden layer with
             its nonlinearity is the output.
-        nonlinearity: class of the nonlinearity, e.g. ``torch.nn.Tanh``.
+        nonlinearity: class or name of the nonlinearity, e.g. ``torch.nn.Tanh``.
         orthogonal_gain: gain of orthogonal initial weights in the output layer, with sqrt(2) in
             hidden layers and zero biases (Andrychowicz et al. 2021 find 0.01 best for policies; 1
             is usual for values); ``None``: PyTorch's initial weights.
@@ -46,7 +47,7 @@ class MlpModel(nn.Module):
         input_size: int,
         hidden_sizes: int | Sequence[int] | None,
         output_size: int | None = None,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         orthogonal_gain: float | None = None,
     ) -> None:
         super().__init__()
@@ -57,7 +58,7 @@ class MlpModel(nn.Module):
             )
         layers: list[nn.Module] = []
         for n_in, n_out in zip([input_size, *sizes], sizes):
-            layers += [nn.Linear(n_in, n_out), nonlinearity()]
+            layers += [nn.Linear(n_in, n_out), nonlinearity_class(nonlinearity)()]
         if output_size is not None:
             layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))
         self.model = nn.Sequential(*layers)

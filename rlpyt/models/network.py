@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -29,7 +29,7 @@ from rlpyt.models.observation import (
 )
 from rlpyt.models.recurrent import HeadInputs, Memory, MlpMemory, add_memory, run_recurrent
 from rlpyt.models.running_mean_std import RunningMeanStdModel
-from rlpyt.models.utils import conv2d_output_shape
+from rlpyt.models.utils import Nonlinearity, conv2d_output_shape
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
@@ -300,7 +300,7 @@ class VectorModel(Network):
         action_size: int,
         hidden_sizes: int | Sequence[int],
         size: int,
-        nonlinearity: Callable[[], nn.Module],
+        nonlinearity: Nonlinearity,
         memory: Memory,
     ) -> None:
         """Add an MLP and a memory between the features and the heads; see `MlpMemory`."""
@@ -368,7 +368,7 @@ class LstmVectorModel(VectorModel):
         action_size: int,
         hidden_sizes: int | Sequence[int],
         lstm_size: int,
-        nonlinearity: Callable[[], nn.Module],
+        nonlinearity: Nonlinearity,
         memory: Memory = "lstm",
         **normalization: Any,
     ) -> None:

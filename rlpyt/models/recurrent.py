@@ -10,6 +10,7 @@ from rlpyt.models.blocks.lstm import make_lnlstm
 from rlpyt.models.gtrxl import Gtrxl
 from rlpyt.models.mingru import MinGru
 from rlpyt.models.mlp import MlpModel, size_list
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import (
@@ -56,7 +57,7 @@ class MlpMemory(nn.Module):
         action_size: int,
         hidden_sizes: int | Sequence[int],
         size: int,
-        nonlinearity: Callable[[], nn.Module],
+        nonlinearity: Nonlinearity,
         memory: Memory = "lstm",
     ) -> None:
         super().__init__()

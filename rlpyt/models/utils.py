@@ -1,12 +1,41 @@
 """Helpers for building and copying models."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.utils.names import UnknownName
+
+Nonlinearity = str | Callable[[], nn.Module]  # name or class of an activation function
+
 DDP_PREFIX = "module."
+# Modules of torch.nn.modules.activation that are no elementwise functions without arguments.
+NO_NONLINEARITIES = (
+    *("GLU", "MultiheadAttention", "Threshold", "Softmax", "Softmax2d", "Softmin", "LogSoftmax"),
+)
+
+
+def nonlinearity_class(nonlinearity: Nonlinearity) -> Callable[[], nn.Module]:
+    """Return the class of a nonlinearity, which may be given by its name in ``torch.nn``.
+
+    Raises:
+        UnknownName: torch has no such activation function.
+        TypeError: the argument is neither a name nor a class or function.
+    """
+    if isinstance(nonlinearity, str):
+        activation = nn.modules.activation
+        known = {"Identity", *activation.__all__} - {*NO_NONLINEARITIES}
+        if nonlinearity not in known:
+            raise UnknownName("nonlinearity", nonlinearity, known)
+        return getattr(nn, nonlinearity)  # type: ignore[no-any-return]
+    if not callable(nonlinearity) or isinstance(nonlinearity, nn.Module):
+        raise TypeError(
+            f"nonlinearity must be a class such as torch.nn.ReLU, or its name, got "
+            f"{nonlinearity!r}. Give the class, not an object of it."
+        )
+    return nonlinearity
 
 
 def conv2d_output_shape(

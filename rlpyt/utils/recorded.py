@@ -4,19 +4,24 @@ A part of a run is described as ``{"$call": "module:Class", "kwargs": {...}}``, 
 function as ``{"$name": "module:name"}``.
 """
 
+import base64
 import dataclasses
 import functools
 import importlib
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path, PurePath
 from typing import Any, Self
 
 import numpy as np
 
-MARKS = ("$call", "$name", "$tuple", "$partial", "$missing")
+MARKS = ("$call", "$name", "$tuple", "$partial", "$missing", "$path", "$array", "$items")
+NUMBERS = "biuf"  # kinds of arrays that are described
+MAX_LISTED = 100  # elements of an array that are written as a list, longer ones in base64
+BASE64 = "base64,"
 
 
 class Recorded:
@@ -40,14 +45,18 @@ def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, Path):
-        return str(value)
+    if isinstance(value, PurePath):
+        return {"$path": str(value)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS:
+        return _described_array(value)
     if isinstance(value, list):
         return [describe(item) for item in value]
     if type(value) is tuple:
         return {"$tuple": [describe(item) for item in value]}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: describe(item) for key, item in value.items()}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) and key not in MARKS for key in value):
+            return {key: describe(item) for key, item in value.items()}
+        return {"$items": [[describe(key), describe(item)] for key, item in value.items()]}
     if isinstance(value, functools.partial):
         name, kwargs = describe(value.func), describe(value.keywords)
         return {"$partial": name, "args": describe([*value.args]), "kwargs": kwargs}
@@ -55,6 +64,8 @@ def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
         name = importable_name(value)
         return {"$missing": repr(value)[:80]} if name is None else {"$name": name}
     name, kwargs = importable_name(type(value)), _arguments(value)
+    if isinstance(value, Enum):
+        kwargs = {"value": value.value}
     if name is None or kwargs is None:
         return {"$missing": repr(value)[:80]}
     return {"$call": name, "kwargs": {key: describe(item) for key, item in kwargs.items()}}
@@ -86,6 +97,12 @@ def rebuild(  # noqa: PLR0911 - a case per kind
         return find(described["$name"])
     if mark == "$tuple":
         return tuple(inner(described["$tuple"], place=place))
+    if mark == "$path":
+        return Path(described["$path"])
+    if mark == "$array":
+        return _rebuilt_array(described)
+    if mark == "$items":
+        return dict(inner(described["$items"], place=place))
     given = described.get("kwargs", {}) if mark else described
     prefix = f"{place}." if place else ""
     kwargs = {key: inner(item, place=f"{prefix}{key}") for key, item in given.items()}
@@ -100,6 +117,22 @@ def rebuild(  # noqa: PLR0911 - a case per kind
     return cls(**kwargs)
 
 
+def missing_parts(described: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (place, representation) of the parts that have no description.
+
+    The place is a dotted name; parts inside a list or another part have the place of the whole.
+    """
+    if isinstance(described, list):
+        for item in described:
+            yield from missing_parts(item, place)
+    elif isinstance(described, dict) and "$missing" in described:
+        yield place, described["$missing"]
+    elif isinstance(described, dict):
+        marked = any(mark in described for mark in MARKS)
+        for key, item in described.items():
+            yield from missing_parts(item, place if marked else f"{place}.{key}".lstrip("."))
+
+
 def importable_name(part: Any) -> str | None:
     """Return "module:name" of a class or function, or ``None`` if it cannot be imported by it.
 
@@ -108,7 +141,10 @@ def importable_name(part: Any) -> str | None:
     module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", "<")
     if module is None or "<" in name:
         return None
-    found: Any = importlib.import_module(module)
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError:  # a class that was made while the program runs
+        return None
     for attribute in name.split("."):
         found = getattr(found, attribute, None)
     if found is not part:
@@ -123,6 +159,23 @@ def main_name() -> str:
         return main.__spec__.name  # type: ignore[union-attr]
     path = Path(getattr(main, "__file__", None) or "")
     return path.stem if path.suffix == ".py" else "__main__"  # the command "rlpyt" has no suffix
+
+
+def _described_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    listed = array.size <= MAX_LISTED
+    values = array.tolist() if listed else BASE64 + base64.b64encode(array.tobytes()).decode()
+    return {"$array": values, "dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def _rebuilt_array(described: dict[str, Any]) -> np.ndarray[Any, Any]:
+    values, dtype = described["$array"], np.dtype(described["dtype"])
+    if dtype.kind not in NUMBERS:
+        raise ValueError(f"an array must contain numbers, got dtype {dtype}.")
+    if isinstance(values, str):
+        array = np.frombuffer(base64.b64decode(values.removeprefix(BASE64)), dtype).copy()
+    else:
+        array = np.array(values, dtype)
+    return array.reshape(described["shape"])
 
 
 def _short(value: Any) -> str:

@@ -4,7 +4,17 @@ import pytest
 import torch
 from torch import nn
 
-from rlpyt.models.utils import scale_grad, strip_ddp_state_dict, update_state_dict
+from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.ensemble import EnsembleMlp
+from rlpyt.models.mlp import MlpModel
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.utils import (
+    nonlinearity_class,
+    scale_grad,
+    strip_ddp_state_dict,
+    update_state_dict,
+)
+from rlpyt.utils.names import UnknownName
 
 
 def test_scale_grad_scales_only_the_gradient():
@@ -54,3 +64,42 @@ def test_update_refuses_other_structures_and_bad_tau():
 def test_strip_ddp_removes_the_prefix_once():
     stripped = strip_ddp_state_dict({"module.a": 1, "b": 2, "module.module.c": 3})
     assert stripped == {"a": 1, "b": 2, "module.c": 3}
+
+
+@pytest.mark.parametrize("name", ["ReLU", "Tanh", "SiLU", "GELU", "ELU", "Identity", "PReLU"])
+def test_nonlinearities_have_their_names_in_torch(name):
+    assert nonlinearity_class(name) is getattr(nn, name)
+    assert nonlinearity_class(getattr(nn, name)) is getattr(nn, name)
+
+
+def test_every_nonlinearity_with_a_name_is_a_function_of_one_number():
+    with pytest.raises(UnknownName) as error:
+        nonlinearity_class("")
+    names = str(error.value).partition("Known: ")[2].rstrip(".").split(", ")
+    assert {"LeakyReLU", "Mish", "Softplus"} < {*names}
+    for name in names:
+        x = torch.tensor([[-1.0, 0.5, 2.0]])
+        module = nonlinearity_class(name)().eval()
+        torch.testing.assert_close(module(x)[0, 1:], module(x[0, 1:]))
+
+
+@pytest.mark.parametrize(
+    "nonlinearity, error, message",
+    [
+        ("relu", UnknownName, "unknown nonlinearity 'relu'; did you mean 'ReLU'"),
+        ("Softmax", UnknownName, "unknown nonlinearity 'Softmax'"),
+        (nn.ReLU(), TypeError, "must be a class such as torch.nn.ReLU, or its name, got ReLU"),
+        (3, TypeError, "got 3"),
+    ],
+)
+def test_other_nonlinearities_are_refused(nonlinearity, error, message):
+    with pytest.raises(error, match=message):
+        MlpModel(3, [4], 2, nonlinearity)
+
+
+def test_all_networks_take_names_of_nonlinearities():
+    conv = Conv2dHeadModel((1, 6, 6), [2], [3], [1], 4, nonlinearity="ELU")
+    names = dict(hidden_nonlinearity="ELU", mu_nonlinearity="ELU")
+    for model in (conv, EnsembleMlp(3, [4], 2, 2, "ELU"), MujocoFfModel((3,), 2, [4], **names)):
+        kinds = {type(m) for m in model.modules()}
+        assert nn.ELU in kinds and not kinds & {nn.ReLU, nn.Tanh}

@@ -1,12 +1,12 @@
 """Dueling heads: state value plus the advantage of each action (Wang et al. 2016, eq. 9)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel, size_list
-from rlpyt.models.utils import scale_grad
+from rlpyt.models.utils import Nonlinearity, scale_grad
 
 GRAD_SCALE = 2 ** (-1 / 2)  # since the gradients of two branches are added
 
@@ -19,7 +19,7 @@ class DuelingHeadModel(nn.Module):
         hidden_sizes: hidden layers of each MLP; one number is one layer.
         output_size: number of actions.
         grad_scale: factor on the gradient of the input; 1/sqrt(2) in the paper.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class DuelingHeadModel(nn.Module):
         hidden_sizes: int | Sequence[int] | None,
         output_size: int,
         grad_scale: float = GRAD_SCALE,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
         super().__init__()
         self._grad_scale = grad_scale
@@ -66,7 +66,7 @@ class DistributionalDuelingHeadModel(nn.Module):
         output_size: int,
         n_atoms: int,
         grad_scale: float = GRAD_SCALE,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
         super().__init__()
         self._grad_scale = grad_scale
@@ -95,7 +95,7 @@ def _branch(
     input_size: int,
     hidden_sizes: int | Sequence[int] | None,
     output_size: int,
-    nonlinearity: Callable[[], nn.Module],
+    nonlinearity: Nonlinearity,
 ) -> tuple[nn.Module, nn.Linear]:
     """Return the hidden layers, and an output layer without bias."""
     sizes = size_list(hidden_sizes)

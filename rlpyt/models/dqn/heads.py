@@ -1,12 +1,13 @@
 """Heads for action values: plain or dueling, scalar or with P atoms, optionally noisy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from rlpyt.models.dqn.dueling import DistributionalDuelingHeadModel, DuelingHeadModel
 from rlpyt.models.dqn.noisy import make_noisy
 from rlpyt.models.mlp import MlpModel
+from rlpyt.models.utils import Nonlinearity
 
 Sizes = int | Sequence[int] | None
 
@@ -19,7 +20,7 @@ class DistributionalHeadModel(nn.Module):
         layer_sizes: hidden layers; one number is one layer.
         output_size: number of actions.
         n_atoms: P, number of outputs per action.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
     """
 
     def __init__(
@@ -28,7 +29,7 @@ class DistributionalHeadModel(nn.Module):
         layer_sizes: Sizes,
         output_size: int,
         n_atoms: int,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
         super().__init__()
         self.mlp = MlpModel(input_size, layer_sizes, output_size * n_atoms, nonlinearity)
@@ -46,7 +47,7 @@ def build_head(
     n_atoms: int | None = None,
     dueling: bool = False,
     noisy: bool = False,
-    nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+    nonlinearity: Nonlinearity = nn.ReLU,
 ) -> nn.Module:
     """Build a head for action values.
 
@@ -57,7 +58,7 @@ def build_head(
         n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
         dueling: separate branches for value and advantage.
         noisy: make all layers noisy.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
 
     Returns:
         A module [*lead, input_size] -> [*lead, A] or [*lead, A, P].

@@ -1,7 +1,7 @@
 """Head of implicit quantile networks, which returns quantiles at any fractions."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rlpyt.models.dqn.heads import build_head
 from rlpyt.models.network import Network
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.tensor import restore_leading_dims
 
@@ -36,7 +37,7 @@ class ImplicitQuantileHeadModel(nn.Module):
         n_cosines: int = N_COSINES,
         dueling: bool = False,
         noisy: bool = False,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
         super().__init__()
         self.n_cosines = n_cosines

@@ -1,6 +1,6 @@
 """Ready models of action values: MLPs, with or without a memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import Memory
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
 
 
@@ -29,7 +30,7 @@ class DqnMlpModel(VectorModel):
         output_size: A, number of actions.
         hidden_sizes: hidden layers. Without a memory the last belongs to the head, so a dueling
             head has it twice; with a memory all are before it.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
         dueling: separate branches for value and advantage.
         noisy: noisy layers in the head.
         n_atoms: P, number of outputs per action; ``None``: one, without a dimension P.
@@ -47,7 +48,7 @@ class DqnMlpModel(VectorModel):
         observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (128, 128),
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         dueling: bool = False,
         noisy: bool = False,
         n_atoms: int | None = None,
@@ -125,7 +126,7 @@ class IqnMlpModel(DqnMlpModel):
         observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (128, 128),
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         dueling: bool = False,
         noisy: bool = False,
         n_cosines: int = N_COSINES,
@@ -162,7 +163,7 @@ class R2d1LstmModel(DqnMlpModel):
         hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
         head_size: hidden layer(s) of the head; ``None``: none.
-        nonlinearity: class of the nonlinearity of MLP and head.
+        nonlinearity: class or name of the nonlinearity of MLP and head.
         dueling: separate branches for value and advantage.
         memory: "lstm", "gru" etc., see `add_memory`.
         **kwargs: further arguments of `DqnMlpModel`.
@@ -175,7 +176,7 @@ class R2d1LstmModel(DqnMlpModel):
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
         head_size: int | Sequence[int] | None = None,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         dueling: bool = False,
         *,
         memory: Memory = "lstm",
@@ -187,7 +188,7 @@ class R2d1LstmModel(DqnMlpModel):
 
 
 def trunk_of(
-    n_in: int, hidden_sizes: int | Sequence[int], nonlinearity: Callable[[], nn.Module]
+    n_in: int, hidden_sizes: int | Sequence[int], nonlinearity: Nonlinearity
 ) -> tuple[MlpModel | None, int, list[int]]:
     """Return (all hidden layers but the last or None, their output size, sizes of the last)."""
     sizes = size_list(hidden_sizes)

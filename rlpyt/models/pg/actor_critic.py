@@ -10,6 +10,7 @@ from rlpyt.models.mlp import VALUE_GAIN, MlpModel
 from rlpyt.models.network import LstmVectorModel, VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import StateAndStarts
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.collections import namedarraytuple
 
@@ -110,7 +111,7 @@ class ValueMlpModel(VectorModel):
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         hidden_sizes: sizes of the MLP's hidden layers.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
         memory_size: H, number of further inputs of ``value_with``.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
@@ -119,7 +120,7 @@ class ValueMlpModel(VectorModel):
         self,
         observation_shape: Shape,
         hidden_sizes: int | Sequence[int] = (64, 64),
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         memory_size: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -146,7 +147,7 @@ class ValueLstmModel(LstmVectorModel):
         action_size: number of components of a previous action, one-hot if discrete.
         hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
-        nonlinearity: class of the MLP's nonlinearity.
+        nonlinearity: class or name of the MLP's nonlinearity.
         **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
@@ -157,7 +158,7 @@ class ValueLstmModel(LstmVectorModel):
         action_size: int,
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         **kwargs: Any,
     ) -> None:
         sizes = (action_size, hidden_sizes, lstm_size)

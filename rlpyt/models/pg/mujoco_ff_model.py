@@ -1,6 +1,6 @@
 """Feed-forward actor-critic for continuous control: two MLPs and a state-independent log_std."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from rlpyt.models.mlp import MlpModel, value_of
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
+from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 
 
 class MujocoFfModel(VectorModel):
@@ -20,9 +21,9 @@ class MujocoFfModel(VectorModel):
         observation_shape: shape of one observation.
         action_size: A, number of action components.
         hidden_sizes: sizes of both MLPs' hidden layers; ``None``: 64, 64.
-        hidden_nonlinearity: class of the nonlinearity between layers.
-        mu_nonlinearity: class of the nonlinearity of the mean, which tanh keeps within [-1, 1];
-            ``None``: none.
+        hidden_nonlinearity: class or name of the nonlinearity between layers.
+        mu_nonlinearity: class or name of the nonlinearity of the mean; tanh keeps it within
+            [-1, 1]; ``None``: none.
         init_log_std: initial log standard deviation of every component.
         normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
             `VectorModel`.
@@ -34,8 +35,8 @@ class MujocoFfModel(VectorModel):
         observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int] | None = None,
-        hidden_nonlinearity: Callable[[], nn.Module] = nn.Tanh,
-        mu_nonlinearity: Callable[[], nn.Module] | None = nn.Tanh,
+        hidden_nonlinearity: Nonlinearity = nn.Tanh,
+        mu_nonlinearity: Nonlinearity | None = nn.Tanh,
         init_log_std: float = 0.0,
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
@@ -50,7 +51,9 @@ class MujocoFfModel(VectorModel):
         size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)
-        self.mu = mu if mu_nonlinearity is None else nn.Sequential(mu, mu_nonlinearity())
+        self.mu: nn.Module = mu
+        if mu_nonlinearity is not None:
+            self.mu = nn.Sequential(mu, nonlinearity_class(mu_nonlinearity)())
         self.v = MlpModel(size, hidden_sizes, 1, hidden_nonlinearity) if with_value else None
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))
 

@@ -1,6 +1,6 @@
 """Recurrent actor-critic for continuous control: an MLP, an LSTM, one head."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import Lead, VectorModel, encode_rows
 from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import Memory, RnnState, add_memory  # noqa: F401 (RnnState: rlpyt's home)
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
 
 
@@ -23,7 +24,7 @@ class MujocoLstmModel(VectorModel):
         action_size: A, number of action components.
         hidden_sizes: sizes of the MLP's hidden layers; ``None``: 256, 256.
         lstm_size: H, size of the recurrent layer.
-        nonlinearity: class of the MLP's nonlinearity.
+        nonlinearity: class or name of the MLP's nonlinearity.
         normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
             `VectorModel`.
         memory: "lstm", "gru" etc., see `add_memory`.
@@ -38,7 +39,7 @@ class MujocoLstmModel(VectorModel):
         action_size: int,
         hidden_sizes: int | Sequence[int] | None = None,
         lstm_size: int = 256,
-        nonlinearity: Callable[[], nn.Module] = nn.ReLU,
+        nonlinearity: Nonlinearity = nn.ReLU,
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,

@@ -4,7 +4,7 @@ Initial weights are orthogonal, with gain sqrt(2) in hidden layers, 0.01 in the 
 layer, so that the initial policy is nearly uniform, and 1 in the value's output layer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from rlpyt.models.mlp import (
 from rlpyt.models.network import LstmVectorModel, VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.utils import Nonlinearity
 
 
 def split_softmax(logits: Tensor, dims: Sequence[int]) -> Tensor:
@@ -46,7 +47,7 @@ class MultiCategoricalMlpModel(VectorModel):
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         dims: number of choices of each action.
         hidden_sizes: sizes of both MLPs' hidden layers.
-        nonlinearity: class of the nonlinearity.
+        nonlinearity: class or name of the nonlinearity.
         shared: use one MLP for both, with two linear heads.
         with_value: if False, return no value, for agents with a separate critic.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
@@ -57,7 +58,7 @@ class MultiCategoricalMlpModel(VectorModel):
         observation_shape: Shape,
         dims: Sequence[int],
         hidden_sizes: int | Sequence[int] = (64, 64),
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         shared: bool = False,
         with_value: bool = True,
         **kwargs: Any,
@@ -98,7 +99,7 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
         observation_shape: Shape,
         output_size: int,
         hidden_sizes: int | Sequence[int] = (64, 64),
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         shared: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -122,7 +123,7 @@ class GaussianMlpModel(MujocoFfModel):
         observation_shape: Shape,
         action_size: int,
         hidden_sizes: int | Sequence[int] = (64, 64),
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         init_log_std: float = 0.0,
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
@@ -162,7 +163,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         dims: number of choices of each action.
         hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
-        nonlinearity: class of the MLP's nonlinearity.
+        nonlinearity: class or name of the MLP's nonlinearity.
         with_value: see `MultiCategoricalMlpModel`.
         **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
@@ -174,7 +175,7 @@ class MultiCategoricalLstmModel(LstmVectorModel):
         dims: Sequence[int],
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         with_value: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -208,7 +209,7 @@ class CategoricalLstmModel(MultiCategoricalLstmModel):
         output_size: int,
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         **kwargs: Any,
     ) -> None:
         sizes = (hidden_sizes, lstm_size, nonlinearity)
@@ -225,7 +226,7 @@ class GaussianLstmModel(LstmVectorModel):
         action_size: A, number of action components.
         hidden_sizes: sizes of the MLP's hidden layers.
         lstm_size: H, size of the recurrent layer.
-        nonlinearity: class of the MLP's nonlinearity.
+        nonlinearity: class or name of the MLP's nonlinearity.
         init_log_std: initial log standard deviation of every component.
         with_value: see `MultiCategoricalMlpModel`.
         **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
@@ -238,7 +239,7 @@ class GaussianLstmModel(LstmVectorModel):
         action_size: int,
         hidden_sizes: int | Sequence[int] = (64,),
         lstm_size: int = 64,
-        nonlinearity: Callable[[], nn.Module] = nn.Tanh,
+        nonlinearity: Nonlinearity = nn.Tanh,
         init_log_std: float = 0.0,
         with_value: bool = True,
         **kwargs: Any,

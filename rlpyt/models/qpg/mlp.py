@@ -4,7 +4,7 @@ Continuous actions are in units where the action space is [-1, 1]; agents conver
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,10 +16,10 @@ from rlpyt.models.network import Lead, VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.pg.joint import ActionParts, joint_parameters, output_sizes
 from rlpyt.models.recurrent import HeadInputs, Memory
+from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 
-Nonlinearity = Callable[[], nn.Module]
 Sizes = int | Sequence[int]
 
 
@@ -81,7 +81,7 @@ class MuMlpModel(ControlModel):
         hidden_sizes: sizes of the MLP's hidden layers.
         action_size: A, number of action components.
         output_max: maximum absolute action, in units where the space is [-1, 1].
-        nonlinearity: class of the nonlinearity between layers.
+        nonlinearity: class or name of the nonlinearity between layers.
         **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`; ``normalize_observation``, its
             limits and ``encoder`` of `VectorModel`.
     """
@@ -177,7 +177,7 @@ class QofMuMlpModel(ControlModel):
         n_quantiles: N, number of quantiles of the return per critic; ``None``: its mean.
         layer_norm: normalize hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
         dropout: dropout rate of hidden outputs, below 1.
-        nonlinearity: class of the nonlinearity; it must be elementwise.
+        nonlinearity: class or name of the nonlinearity; it must be elementwise.
         n_choices: C, number of discrete choices, each with a value; ``None``: there are none.
         **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`, for one critic;
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
