@@ -12,7 +12,7 @@ from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import finish, program, showing_how_to_resume
 from rlpyt.experiments.options import CONFIG, read_config
 from rlpyt.experiments.registry import algorithm_class
-from rlpyt.experiments.run import train
+from rlpyt.experiments.run import rebuilt, train
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.progress import ProgressHook
@@ -44,15 +44,15 @@ def main(args: Sequence[str]) -> int:
         return _resume_script(command)
     options, trusted = read_config(command.run, command.trust)
     rundir.check_files(command.run, links=trusted)
+    with blaming(command.run / CONFIG, trusted):
+        options = rebuilt(options, command.run)
     before = options.steps
     if command.steps is not None:
         options = options.updated({"steps": command.steps})
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
-    announcement = (
-        f"Resuming {options.algo_name} on {options.env}, up to {{steps}} steps, in {command.run}"
-    )
+    announcement = f"Resuming {options.title}, up to {{steps}} steps, in {command.run}"
     algo = algorithm_class(options.algo_name)
     linear = getattr(algo, "linear_lr_schedule", False)
     if options.steps > before and options.algo.get("linear_lr_schedule", linear):

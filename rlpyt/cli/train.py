@@ -18,15 +18,16 @@ from rlpyt.experiments.configs.presets import FAMILIES
 from rlpyt.experiments.finish import finish, showing_how_to_resume
 from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_config
-from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
+from rlpyt.experiments.registry import ALGORITHMS, algorithm_class, algorithm_named
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import run_directory
-from rlpyt.experiments.settings import default_options, setting_types
+from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, nearest
+from rlpyt.utils.recorded import has_marks
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
 # Flags that may be given without the name of the part.
@@ -53,7 +54,6 @@ def main(args: Sequence[str]) -> int:
         blamed = blaming(Path(config), trusted)
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
-    algo_name, env_id = options.algo_name, options.env
     if not torchrun.is_first():
         train(options, given_dir or Path())  # rank 0 writes files and prints
         return 0
@@ -67,7 +67,7 @@ def main(args: Sequence[str]) -> int:
     elif options.ranks > 1:
         workers = f"{options.ranks} ranks, each: {workers}"
     announcement = (
-        f"Training {algo_name} on {env_id} for {{steps}} steps "
+        f"Training {options.title} for {{steps}} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed})"
     )
     with (
@@ -109,11 +109,16 @@ def read_flags(
         SystemExit: a flag is unknown or its value is invalid; see `rlpyt.cli.flags.parse`.
         UnknownName: the algorithm, environment or preset is unknown.
     """
-    algo_flags = settings_class(algorithm_class(algo_name), "AlgoFlags")
+    algo_name, cls = algorithm_named(algo_name), algorithm_class(algo_name)
+    algo_flags = settings_class(cls, "AlgoFlags")
     options = given or default_options(algo_name, env_id, _early_flag("--preset", flags))
     flags = [re.sub(SHORT, _full_flag, flag) for flag in flags]
-    simple = {item.name for item in dataclasses.fields(algo_flags)}
-    on_line = {name: value for name, value in options.algo.items() if name in simple}
+    known = plain_fields(cls)
+    for name in (name for name, item in known.items() if item.is_class):  # also as in Python
+        flags = [re.sub(rf"^--algo\.{name}(?=$|=)", f"--algo.{hyphenated(name)}", x) for x in flags]
+    # Descriptions of objects, from the file of another run, are no values of a flag.
+    described = {name for name, value in options.algo.items() if has_marks(value)}
+    on_line = {k: v for k, v in options.algo.items() if k in known and k not in described}
     try:
         command = parse(
             _command_class(_slice(options, Settings), algo_flags(**on_line)),
@@ -125,7 +130,11 @@ def read_flags(
         _translate(flags, setting_types(algo_name))
         raise
     chosen = dataclasses.asdict(command.settings)
-    algo = dataclasses.asdict(command.algo)
+    algo = {
+        name: value
+        for name, value in dataclasses.asdict(command.algo).items()
+        if name not in described or value != known[name].default
+    }
     # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
     return named.updated({**chosen, "algo": algo}), command.run_dir

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import base_algorithm, class_named, import_named
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
+from rlpyt.utils.recorded import label
 
 # Deep Q-learning algorithms, and the kind of agent that each trains.
 Q_LEARNING = {
@@ -45,20 +47,23 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
     from rlpyt.agents.pg.vector import agent_for
     from rlpyt.agents.spaces import is_discrete, is_image
 
+    agent = options.agent
+    model, args = map(_with_nonlinearities, (agent.model, agent.args))
+    options = replace(options, agent=replace(agent, model=model, args=args))
     chosen, image = options.agent, is_image(env_spaces.observation)
-    base = base_algorithm(options.algo_name)
+    base, algo_name = base_algorithm(options.algo_name), label(options.algo_name)
     if chosen.cls is not None:
         return _custom_agent(options)
     if not base:
         raise ValueError(
-            f"{options.algo_name} derives from no algorithm with a preset, so its agent must be "
+            f"{algo_name} derives from no algorithm with a preset, so its agent must be "
             "given: --agent rlpyt:CategoricalMlpAgent (discrete actions), --agent "
             "rlpyt:GaussianMlpAgent (continuous), or --agent my_module:MyAgent."
         )
     if chosen.normalize_observation and image:
         raise ValueError(
-            f"normalize_observation is for vectors, but {options.env} gives images, which are "
-            "always scaled to [0, 1]. Disable it (--agent.no-normalize-observation)."
+            f"normalize_observation is for vectors, but {label(options.env)} gives images, which "
+            "are always scaled to [0, 1]. Disable it (--agent.no-normalize-observation)."
         )
     if base in Q_LEARNING:
         return _q_agent(options, env_spaces, image)
@@ -66,7 +71,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         if getattr(chosen, name):
             raise ValueError(
                 f"agent.{name} is for deep Q-learning ({', '.join(Q_LEARNING)}), but "
-                f"{options.algo_name} has no values of discrete actions."
+                f"{algo_name} has no values of discrete actions."
             )
     if base in CONTROL:
         return _control_agent(options)
@@ -80,7 +85,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
 
 def _custom_agent(options: RunOptions) -> Any:
     """Build the agent ``agent.cls``, with those of its model's arguments that have an option."""
-    cls = class_named(str(options.agent.cls), "agent", ("initialize", "step"))
+    cls = class_named(options.agent.cls, "agent", ("initialize", "step"))
     kwargs = _agent_kwargs(options, cls)
     ModelCls = kwargs.get("ModelCls", getattr(cls, "ModelCls", None))
     known = [] if ModelCls is None else named_arguments(ModelCls)
@@ -115,8 +120,8 @@ def collector_kwargs(options: RunOptions) -> dict[str, Any]:
     sampler = options.sampler
     if sampler.asynchronous or options.ranks > 1 or sampler.kind not in LOCAL_AGENTS:
         raise ValueError(
-            f"{options.algo_name} evaluates candidates in one process or in workers. Use the "
-            "sampler serial, cpu or ray, not asynchronous, and ranks=1."
+            f"{label(options.algo_name)} evaluates candidates in one process or in workers. Use "
+            "the sampler serial, cpu or ray, not asynchronous, and ranks=1."
         )
     return {"CollectorCls": PopulationCollector}
 
@@ -170,8 +175,8 @@ def _evolution_agent(options: RunOptions, image: bool) -> Any:
 
     if image or options.agent.has_memory:
         raise ValueError(
-            f"{options.algo_name} trains small networks without memory, for vectors"
-            + (f", but {options.env} gives images" if image else "")
+            f"{label(options.algo_name)} trains small networks without memory, for vectors"
+            + (f", but {label(options.env)} gives images" if image else "")
             + "; ppo supports images and memories."
         )
     model_kwargs = _model_kwargs(options, "hidden_sizes")
@@ -190,7 +195,7 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
         if name not in accepted:
             raise ValueError(
                 f"agent.{name} is for agents that take the argument {name}, but {cls.__name__} "
-                f"of {options.algo_name} does not. Leave it out."
+                f"of {label(options.algo_name)} does not. Leave it out."
             )
     # Accepted but ignored, as in rlpyt.
     unused = () if getattr(cls, "has_v", False) else ("v_model_kwargs",)
@@ -199,7 +204,7 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
         if name not in accepted and any(preset.get(name) == value for preset in presets):
             del args[name]  # for the agent of the preset
         elif name not in accepted:
-            kind = f"argument (agent.args) of {options.algo_name}'s agent:"
+            kind = f"argument (agent.args) of {label(options.algo_name)}'s agent:"
             raise UnknownName(kind, name, set(accepted) - set(unused))
     return {**args, **groups, **_model_class(options)}
 
@@ -266,6 +271,17 @@ def _encoders(options: RunOptions) -> dict[str, Any]:
     return {"encoders": found}
 
 
+def _with_nonlinearities(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's arguments with classes for nonlinearities "module:Class", at any depth."""
+    found: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        is_name = name.endswith("nonlinearity") and isinstance(value, str) and ":" in value
+        found[name] = import_named(value, "nonlinearity") if is_name else value
+        if isinstance(value, Mapping):
+            found[name] = _with_nonlinearities(value)
+    return found
+
+
 def _memory_kwargs(options: RunOptions) -> dict[str, Any]:
     """Return the model's arguments from ``agent.memory``, ``memory_size`` and ``memory_args``.
 
@@ -284,8 +300,10 @@ def _memory_kwargs(options: RunOptions) -> dict[str, Any]:
                 )
         return {}
     kwargs: dict[str, Any] = {}
-    if chosen.memory is not None and ":" in chosen.memory:
-        cell = import_named(chosen.memory, "memory")
+    custom = not isinstance(chosen.memory, str) or ":" in chosen.memory
+    if chosen.memory is not None and custom:
+        named = isinstance(chosen.memory, str)
+        cell: Any = import_named(chosen.memory, "memory") if named else chosen.memory
         kwargs["memory"] = partial(cell, **chosen.memory_args) if chosen.memory_args else cell
     elif chosen.memory is not None or chosen.memory_args:
         kind = chosen.memory or "lstm"

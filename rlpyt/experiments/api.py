@@ -1,20 +1,16 @@
 """``rlpyt.train``, ``rlpyt.evaluate`` and ``rlpyt.make``: what the command line does, in Python."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlpyt.algos.sequences import SequenceSettings
 from rlpyt.experiments.build import env_recipe
-from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
-from rlpyt.experiments.registry import algorithm_class, name_of
-from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load
+from rlpyt.experiments.options import RunOptions, Settings
+from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded
 from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.rundir import run_directory
-from rlpyt.experiments.settings import default_options
+from rlpyt.experiments.settings import default_options, with_settings
 from rlpyt.runners.progress import ProgressHook
-from rlpyt.utils.names import UnknownName
 
 
 def train(
@@ -38,9 +34,10 @@ def train(
         print(run.evaluate(20))
 
     Args:
-        algo: name of an algorithm ("ppo", "dqn", "sac", ...), or a custom class.
-        env: name of an environment ("CartPole-v1"), or a custom class or function that returns an
-            environment.
+        algo: name of an algorithm ("ppo", "dqn", "sac", ..., in any case), or its class, also a
+            custom one.
+        env: name of an environment ("CartPole-v1"), or a class, function or other object that
+            returns an environment when called.
         steps: environment steps, rounded down to whole batches of ``batch_T * batch_B``.
         seed: seed of all random streams, 0 to 2**64 - 1.
         agent: custom agent class; or the agent's settings, such as ``dict(hidden_sizes=[64])``.
@@ -51,7 +48,9 @@ def train(
         progress: print progress.
         **settings: any setting that ``rlpyt train ALGO ENV --help`` lists. Those of the algorithm,
             the agent and the sampler are given by name, or as ``algo=dict(...)``,
-            ``agent=dict(...)``, ``sampler=dict(...)``.
+            ``agent=dict(...)``, ``sampler=dict(...)``. Values may be classes, functions, arrays and
+            paths. The run is saved with their names or contents; of what has neither, such as a
+            lambda, a warning says how to give it again to `rlpyt.load`.
 
     Raises:
         UnknownName: the algorithm, environment or a setting is unknown.
@@ -62,10 +61,10 @@ def train(
     options = options_of(algo, env, agent=agent, preset=preset, **settings)
     options = options.updated({"steps": steps, "seed": seed})
     with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
-        what = f"{options.algo_name} on {options.env} for {{steps}} steps"
+        what = f"{options.title} for {{steps}} steps"
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
         train_run(options, path, hooks=[*shown, *hooks], resume=resume)
-        return load(path)
+        return loaded(path, options=options)
 
 
 def evaluate(
@@ -88,11 +87,11 @@ def evaluate(
     return loaded.evaluate(episodes, seed, deterministic, max_steps)
 
 
-def make(env: str, **kwargs: Any) -> Any:
+def make(env: Any, /, **kwargs: Any) -> Any:
     """Return an environment by name ("CartPole-v1", "ALE/Pong-v5", "my_module:MyEnv").
 
     Args:
-        env: name of the environment, as on the command line.
+        env: name of the environment, as on the command line; or a class or function.
         **kwargs: further arguments of the environment.
 
     Raises:
@@ -115,38 +114,6 @@ def options_of(
         UnknownName: the algorithm, environment or a setting is unknown.
         ValueError: a setting belongs to several parts.
     """
-    options = default_options(_named(algo), _named(env), preset)
     if agent is not None:
-        settings["agent"] = agent if isinstance(agent, Mapping) else {"cls": _named(agent)}
-    parts = {
-        "algo": set(options.algo),
-        "sampler": {item.name for item in dataclasses.fields(SamplerOptions)},
-        "agent": {item.name for item in dataclasses.fields(AgentOptions)},
-    }
-    if not _declares_sequences(options.algo_name):
-        # Those of agents with memory need a prefix; ``batch_T`` alone is the sampler's.
-        parts["algo"] -= parts["sampler"] & {f.name for f in dataclasses.fields(SequenceSettings)}
-    known = {item.name for item in dataclasses.fields(Settings)} | {"algo"}
-    for name, value in settings.items():
-        owners = [part for part, names in parts.items() if name in names]
-        if name in known:
-            options = options.updated({name: value})
-        elif len(owners) == 1:
-            options = options.updated({owners[0]: {name: value}})
-        elif owners:
-            wanted = " or ".join(f"{part}=dict({name}=...)" for part in owners)
-            raise ValueError(f"{name} is a setting of several parts. Give {wanted}.")
-        else:
-            raise UnknownName("setting", name, known.union(*parts.values()))
-    return options
-
-
-def _declares_sequences(algo_name: str) -> bool:
-    """Return True if the algorithm itself declares the settings of sequences, as R2D1 does."""
-    mro = algorithm_class(algo_name).__mro__
-    definer = next((c for c in mro if "batch_T" in vars(c).get("__annotations__", {})), None)
-    return definer is not SequenceSettings
-
-
-def _named(part: Any) -> str:
-    return part if isinstance(part, str) else name_of(part)
+        settings["agent"] = agent
+    return with_settings(default_options(algo, env, preset), settings)

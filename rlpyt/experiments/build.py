@@ -20,12 +20,18 @@ from rlpyt.experiments.agents import build_agent, collector_kwargs
 from rlpyt.experiments.curriculum import build_curriculum, with_tasks
 from rlpyt.experiments.hardware import affinities
 from rlpyt.experiments.options import MAX_LEAD, RunOptions
-from rlpyt.experiments.registry import algorithm_class, env_maker, import_string
+from rlpyt.experiments.registry import (
+    algorithm_class,
+    class_named,
+    env_maker,
+    import_string,
+)
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
+from rlpyt.utils.recorded import importable_name, label
 
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
@@ -96,7 +102,7 @@ class EnvRecipe:
         return build_env(self.EnvCls, kwargs)
 
 
-def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:
+def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:
     """Return the recipe for an environment from its name.
 
     Args:
@@ -104,7 +110,8 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
             an ALE id ("ALE/Pong-v5", with sticky actions of probability 0.25) or the name of a
             game ("pong", without sticky actions), both of which use
             :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or a custom
-            environment class or function ("my_module:MyEnv"), also in the current directory.
+            environment class or function ("my_module:MyEnv", "my_file.py:MyEnv"), also in the
+            current directory; or a class, function or other object that returns an environment.
         env_args: further arguments of the environment.
 
     Raises:
@@ -112,7 +119,7 @@ def env_recipe(env_id: str, env_args: Mapping[str, Any] | None = None) -> EnvRec
         ImportError: a required package is missing; the message says how to install it.
     """
     args = dict(env_args or {})
-    if env_id.startswith("toy/"):
+    if isinstance(env_id, str) and env_id.startswith("toy/"):
         return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
     custom = env_maker(env_id)
     if custom is not None:
@@ -146,7 +153,7 @@ def build_algo(options: RunOptions) -> Any:
     known = {item.name for item in fields(cls)} if is_dataclass(cls) else {*named_arguments(cls)}
     for name in options.algo:
         if name not in known:
-            raise UnknownName(f"{options.algo_name} setting", name, known)
+            raise UnknownName(f"{label(options.algo_name)} setting", name, known)
     kwargs = dict(options.algo)
     if isinstance(kwargs.get("OptimCls"), str):
         kwargs["OptimCls"] = optimizer_class(kwargs["OptimCls"])
@@ -154,12 +161,17 @@ def build_algo(options: RunOptions) -> Any:
 
 
 def optimizer_class(name: str) -> Any:
-    """Return a class of ``torch.optim``.
+    """Return a class of ``torch.optim``, or the class "module:Class".
 
     Raises:
         UnknownName: the optimizer is unknown, or networks cannot be trained with it.
+        ValueError: the module has no such class.
+        ModuleNotFoundError: the module does not exist.
     """
     from torch import optim
+
+    if ":" in name:
+        return class_named(name, "optimizer", ("step", "zero_grad"))
 
     known = {
         key: cls
@@ -169,6 +181,17 @@ def optimizer_class(name: str) -> Any:
     if name not in known:
         raise UnknownName("optimizer", name, known)
     return known[name]
+
+
+def optimizer_name(optimizer: Any) -> Any:
+    """Return the name that `optimizer_class` takes; the class if it has none; else `optimizer`."""
+    if not isinstance(optimizer, type):
+        return optimizer
+    from torch import optim
+
+    name = optimizer.__name__
+    known = getattr(optim, name, None) is optimizer
+    return name if known else importable_name(optimizer) or optimizer
 
 
 def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:

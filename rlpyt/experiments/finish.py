@@ -17,6 +17,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.recorded import label
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
@@ -104,7 +105,7 @@ def _summary(options: RunOptions, run_dir: Path) -> str:
             "Try next:",
             f"  {rlpyt} eval {run_dir} --episodes 100",
             f"  {rlpyt} resume {run_dir} --steps {steps}",
-            f"  {rlpyt} train {options.algo_name} {options.env} --help     (every setting)",
+            f"  {rlpyt} train {options.algo_name} {label(options.env)} --help     (every setting)",
             f"  {rlpyt} train {_another(options.algo_name)} Acrobot-v1     (something else)",
         ]
     )

@@ -1,20 +1,26 @@
-"""Options of a run as plain values, saved in ``config.json``.
+"""Options of a run, saved in ``config.json``.
 
-The comment of each field is its help text on the command line.
+The comment of each field is its help text on the command line. Options are plain values. In Python
+they may also be classes, functions, arrays and paths: dictionaries may contain them, and
+``algo_name``, ``env`` and the agent's ``cls``, ``model_cls`` and ``memory`` may be a class or
+function that has no name "module:name". The file contains their descriptions
+(`rlpyt.utils.recorded`), which are rebuilt when the run is loaded.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from pathlib import Path
-from types import FunctionType, NoneType, UnionType
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path, PurePath
+from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rlpyt.errors import DamagedFile
-from rlpyt.utils.checks import true_or_false, whole_number
+from rlpyt.utils.checks import scalar, true_or_false, whole_number
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.tracking import logger_names
 from rlpyt.utils.names import UnknownName, suggestion
+from rlpyt.utils.recorded import describe, has_marks, importable_name, label, missing_parts
 from rlpyt.utils.signed import SIGNATURE, signed
 from rlpyt.version import VERSION
 
@@ -166,14 +172,58 @@ class RunOptions(Settings):
         updated: RunOptions = _updated(self, changes)
         return updated
 
+    @property
+    def title(self) -> str:
+        """Algorithm and environment, such as "ppo on CartPole-v1"."""
+        return f"{label(self.algo_name)} on {label(self.env)}"
+
+    def described(self) -> dict[str, Any]:
+        """Return all options as plain data."""
+        return _described(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``config.json``."""
-        return signed({"format": FORMAT, "rlpyt": VERSION, **asdict(self)})
+        return signed({"format": FORMAT, "rlpyt": VERSION, **self.described()})
 
     def write(self, run_dir: Path) -> None:
-        """Write ``config.json``, which :func:`read_options` reads."""
-        text = json.dumps(self.as_dict(), indent=2) + "\n"
-        write_text(run_dir / CONFIG, text)
+        """Write ``config.json``, which :func:`read_options` reads.
+
+        Warns of options that are not rebuilt from it, such as lambdas.
+        """
+        config = self.as_dict()
+        write_text(run_dir / CONFIG, json.dumps(config, indent=2) + "\n")
+        missing = dict(missing_parts(config))
+        if missing:
+            listed = ", ".join(f"{'.'.join(place)}={text}" for place, text in missing.items())
+            warnings.warn(
+                f"{CONFIG} cannot describe {listed}. To load this run, give it again: "
+                f"rlpyt.load({str(run_dir)!r}, {as_arguments(missing)}); or define it at the top "
+                "level of a module that can be imported."
+            )
+
+
+def as_arguments(places: Iterable[tuple[str, ...]]) -> str:
+    """Return arguments of ``rlpyt.load`` for options: ``env=..., agent={'model': ...}``."""
+    tree: dict[str, Any] = {}
+    for place in places:
+        path = ("algo",) if place == ("algo_name",) else place
+        # Items of a dictionary of settings are replaced as a whole.
+        *above, last = path[: 3 if path[0] == "agent" else 2]
+        node = tree
+        for key in above:
+            node = node.setdefault(key, {})
+        node[last] = ...
+    return ", ".join(f"{key}={value!r}" for key, value in tree.items()).replace("Ellipsis", "...")
+
+
+def _described(options: Any) -> dict[str, Any]:
+    values = {item.name: getattr(options, item.name) for item in fields(options)}
+    return {
+        name: _described(value)
+        if isinstance(value, AgentOptions | SamplerOptions)
+        else describe([*value] if isinstance(value, tuple) else value)
+        for name, value in values.items()
+    }
 
 
 def read_options(run_dir: Path | str, trust: bool = False) -> RunOptions:
@@ -261,8 +311,14 @@ def _updated(options: Any, changes: Any, prefix: str = "") -> Any:
 
 
 def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
-    if is_dataclass(old):
+    if is_dataclass(old) and not isinstance(old, type):
         return _updated(old, new, f"{name}.")
+    if name != "env_args":
+        new = _with_plain_numbers(new)
+    if any(get_origin(part) is tuple for part in (kind, *get_args(kind))) and hasattr(
+        new, "tolist"
+    ):
+        new = new.tolist()
     if isinstance(new, list):
         new = tuple(new)  # JSON has no tuples
     if tuple[str, ...] in (kind, *get_args(kind)):
@@ -270,7 +326,16 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
     if isinstance(new, str) and kind == tuple[str, ...]:
         new = tuple(new.split(","))
     new = _checked(name, new, kind)
-    return {**old, **new} if isinstance(old, dict) else new
+    return {**old, **new} if get_origin(kind) is dict else new
+
+
+def _with_plain_numbers(value: Any) -> Any:
+    """Return a setting with Python's numbers in place of those of numpy and torch, at any depth."""
+    if isinstance(value, dict):
+        return {key: _with_plain_numbers(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_with_plain_numbers, value))
+    return value if callable(value) else scalar(value)
 
 
 def _names_of_list(name: str, value: Any) -> Any:
@@ -290,7 +355,7 @@ def _names_of_list(name: str, value: Any) -> Any:
         ) from error
 
 
-def _checked(name: str, value: Any, kind: Any) -> Any:
+def _checked(name: str, value: Any, kind: Any) -> Any:  # noqa: PLR0911 - a case per kind
     """Return the value of an option, converted to the type of its field.
 
     Raises:
@@ -307,11 +372,11 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         return true_or_false(name, value)
     if kind is int:
         return whole_number(name, value)
-    if kind is str and isinstance(value, type | FunctionType):
-        from rlpyt.experiments.registry import name_of  # which imports gymnasium
-
-        return name_of(value)
-    elif origin is Literal:
+    if kind is str and isinstance(value, PurePath):
+        return str(value)
+    if kind is str and (callable(value) or has_marks(value)):
+        return importable_name(value) or value
+    if origin is Literal:
         if value not in args:
             raise UnknownName(name, str(value), args)
     elif not isinstance(value, origin or kind):

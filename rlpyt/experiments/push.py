@@ -27,6 +27,7 @@ from rlpyt.utils.checkpoint import MANIFEST, save_checkpoint
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.recorded import has_marks
 from rlpyt.utils.signed import SIGNATURE, read_json
 from rlpyt.version import VERSION
 from rlpyt.vis.curves import plot_runs
@@ -170,10 +171,13 @@ def model_card(
 
 def training_command(options: RunOptions) -> str:
     """Return the command that trains with these options, or "" if a setting has no flag."""
-    default = dataclasses.asdict(default_options(options.algo_name, options.env))
-    changed = dict(_differences(dataclasses.asdict(options), default))
+    described = options.described()
+    if not isinstance(described["algo_name"], str) or not isinstance(described["env"], str):
+        return ""
+    default = default_options(options.algo_name, options.env).described()
+    changed = dict(_differences(described, default))
     changed.pop("init_from", None)  # a directory of this machine
-    if not changed.keys() <= setting_types(options.algo_name).keys():
+    if has_marks(changed) or not changed.keys() <= setting_types(options.algo_name).keys():
         return ""
     classes = plain_fields(algorithm_class(options.algo_name))
     flags: list[str] = []

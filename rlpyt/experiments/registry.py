@@ -36,6 +36,7 @@ ALGORITHMS = {
     "cem": "rlpyt.es.algo:CemAlgo",
     "openai_es": "rlpyt.es.algo:OpenaiEsAlgo",
 }
+KEYS: dict[Any, str] = {path: key for key, path in reversed(ALGORITHMS.items())}
 # Functions of installed packages that make environments, by defining module. Others are refused,
 # since installed packages also contain functions that load pickles, run or install programs.
 MAKERS = (
@@ -46,49 +47,48 @@ MAKERS = (
 )
 
 
-def algorithm_class(name: str) -> Any:
-    """Return the class of an algorithm, a key of ``ALGORITHMS`` or "module:Class".
+def algorithm_named(algo: Any) -> Any:
+    """Return the name of an algorithm, which may be given in any case, or as a class.
+
+    Returns:
+        A key of ``ALGORITHMS``; "module:Class"; or the class if it has no name.
+    """
+    if isinstance(algo, str):
+        key = algo.lower().replace("-", "_")
+        return key if key in ALGORITHMS else algo
+    name = importable_name(algo)
+    return KEYS.get(name, name or algo)
+
+
+def algorithm_class(name: Any) -> Any:
+    """Return the class of an algorithm, given as in `algorithm_named`.
 
     Raises:
         UnknownName: the algorithm is unknown.
         ValueError: the module has no such class, or it is not an algorithm.
         ModuleNotFoundError: the module does not exist.
     """
-    if ":" in name:
-        return class_named(name, "algorithm", ("initialize", "optimize_agent"))
-    if name not in ALGORITHMS:
-        raise UnknownName("algorithm", name, ALGORITHMS)
-    return import_string(ALGORITHMS[name])
+    key = algorithm_named(name)
+    if not isinstance(key, str) or ":" in key:
+        return class_named(key, "algorithm", ("initialize", "optimize_agent"))
+    if key not in ALGORITHMS:
+        raise UnknownName("algorithm", key, ALGORITHMS)
+    return import_string(ALGORITHMS[key])
 
 
-def base_algorithm(name: str) -> str:
+def base_algorithm(name: Any) -> str:
     """Return the key of ``ALGORITHMS`` from which a custom algorithm derives; "" if from none."""
-    if ":" not in name:
-        return name
-    keys = {path: key for key, path in reversed(ALGORITHMS.items())}
-    parents = (f"{cls.__module__}:{cls.__qualname__}" for cls in algorithm_class(name).__mro__)
-    return next((keys[parent] for parent in parents if parent in keys), "")
+    key = algorithm_named(name)
+    if isinstance(key, str) and ":" not in key:
+        return key
+    parents = (f"{cls.__module__}:{cls.__qualname__}" for cls in algorithm_class(key).__mro__)
+    return next((KEYS[parent] for parent in parents if parent in KEYS), "")
 
 
 def import_string(path: str) -> Any:
     """Return an object of rlpyt, "module:name"."""
     module, name = path.split(":")
     return getattr(importlib.import_module(module), name)
-
-
-def name_of(part: Any) -> str:
-    """Return the name of a class or function, "module:name", by which it can be imported.
-
-    Raises:
-        ValueError: it is not defined at the top level of a module.
-    """
-    name = importable_name(part)
-    if name is None:
-        raise ValueError(
-            f"{part!r:.80} must be a class or function at the top level of a module, so that it "
-            "can be imported."
-        )
-    return name
 
 
 def import_named(name: str, kind: str) -> Any:
@@ -113,11 +113,11 @@ def import_named(name: str, kind: str) -> Any:
     return found
 
 
-def class_named(name: str, kind: str, methods: Sequence[str]) -> Any:
+def class_named(name: Any, kind: str, methods: Sequence[str]) -> Any:
     """Return the class "module:Class".
 
     Args:
-        name: the module may be in the current directory.
+        name: the module may be in the current directory; or the class itself.
         kind: word for the class in errors, such as "algorithm".
         methods: methods that the class must have.
 
@@ -125,7 +125,7 @@ def class_named(name: str, kind: str, methods: Sequence[str]) -> Any:
         ModuleNotFoundError: the module does not exist.
         ValueError: it has no such class.
     """
-    found = import_named(name, kind)
+    found = import_named(name, kind) if isinstance(name, str) else name
     if not isinstance(found, type) or not all(hasattr(found, method) for method in methods):
         raise ValueError(
             f"{kind}={name!r} must name a class with {' and '.join(methods)}, got {found!r:.80}."
@@ -133,14 +133,25 @@ def class_named(name: str, kind: str, methods: Sequence[str]) -> Any:
     return found
 
 
-def env_maker(env_id: str) -> Any:
+def env_maker(env_id: Any) -> Any:
     """Return the class or function "module:name", or ``None`` for a gymnasium id.
 
+    Classes, functions and other objects that return an environment when called are returned as they
+    are.
+
     Raises:
+        TypeError: `env_id` is an environment or something else that cannot be called.
         ModuleNotFoundError: the module does not exist.
         ValueError: the module has no such name, or it is neither an environment class nor a
             function that may return an environment.
     """
+    if not isinstance(env_id, str):
+        if not callable(env_id):
+            raise TypeError(
+                f"env must be a name, a class or a function that returns an environment, got "
+                f"{env_id!r:.80}. Each worker makes its own environments."
+            )
+        return env_id
     module, colon, name = env_id.partition(":")
     if not colon:
         return None
@@ -186,14 +197,16 @@ def _not_a_maker(env_id: str, got: str) -> str:
 
 
 def _module(name: str, kind: str) -> ModuleType:
-    """Import the module of "module:name", also from the current directory.
+    """Import the module of "module:name" or "file.py:name", also from the current directory.
 
     Raises:
-        ModuleNotFoundError: the module does not exist.
+        ModuleNotFoundError, FileNotFoundError: the module or file does not exist.
         ValueError: it is not the name of a module, or a module of Python's standard library, whose
             import may have effects.
     """
     module = name.partition(":")[0]
+    if module.endswith(".py"):
+        return _module_of_file(Path(module), name, kind)
     if module == main_name():
         return sys.modules["__main__"]
     if re.fullmatch(r"[\w-]+(\.[\w-]+)*", module) is None:
@@ -213,6 +226,31 @@ def _module(name: str, kind: str) -> ModuleType:
             f"({os.getcwd()}) or on PYTHONPATH, or install it.",
             name=error.name,
         ) from error
+
+
+def _module_of_file(path: Path, name: str, kind: str) -> ModuleType:
+    """Import the module in a file, of the package to which its directory belongs, if any.
+
+    The directory is added to the search path, so that worker processes find the module, too.
+    """
+    file = path.resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no file {path} for {kind}={name!r} in {os.getcwd()}.")
+    root, parts = file.parent, [file.stem]
+    while (root / "__init__.py").is_file():
+        root, parts = root.parent, [root.name, *parts]
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    module = ".".join(parts)
+    standard = origin(module) == "standard"
+    found = None if standard else _module(f"{module}:{name.partition(':')[2]}", kind)
+    other = Path(getattr(found, "__file__", None) or "")
+    if found is None or other.resolve() != file:
+        which = "a part of Python" if standard else f"{other} here"
+        raise ValueError(
+            f"{kind}={name!r} has the module name {module}, which is {which}. Rename the file."
+        )
+    return found
 
 
 def find_in_working_directory() -> None:

@@ -4,8 +4,9 @@ import contextlib
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
-from rlpyt.experiments.options import CONFIG, RunOptions, read_config
+from rlpyt.experiments.options import CONFIG, RunOptions, as_arguments, read_config
+from rlpyt.experiments.registry import check_env_maker
+from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped
@@ -33,6 +36,7 @@ from rlpyt.utils.logging.context import run_context, started_by_this_job, write_
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.snapshots import read_snapshot
 from rlpyt.utils.processes import summary_of
+from rlpyt.utils.recorded import label, missing_parts, rebuild
 from rlpyt.utils.seed import set_seed, undisturbed
 
 EVAL_SEED = 1_000_000  # far from training seeds, so that evaluation episodes differ
@@ -68,7 +72,7 @@ def train(
         WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
     """
     hub.refuse(run_dir)
-    options = with_ranks_of_torchrun(options)
+    options = with_ranks_of_torchrun(rebuilt(options, run_dir))
     if not torchrun.is_first():
         runner = build_runner(options, run_dir, resume=resume)
         _set_initial_agent(runner.agent, options, resume)
@@ -86,7 +90,7 @@ def train(
     context = run_context(
         run_dir,
         **_named(options),
-        log_params=None if resume else asdict(options),
+        log_params=None if resume else _logged(options),
         snapshot_mode="last",
         use_summary_writer=options.tensorboard,
         resume=resume,
@@ -162,12 +166,18 @@ class ResumedSettings(Hook):
     def on_start(self, runner: Any) -> None:
         """Write config.json and params.json."""
         self.options.write(self.run_dir)
-        write_params(self.run_dir, **_named(self.options), log_params=asdict(self.options))
+        write_params(self.run_dir, **_named(self.options), log_params=_logged(self.options))
 
 
 def _named(options: RunOptions) -> dict[str, Any]:
     """Return the ID and name of the run in params.json."""
-    return {"run_ID": options.seed, "name": f"{options.algo_name} {options.env}"}
+    return {"run_ID": options.seed, "name": f"{label(options.algo_name)} {label(options.env)}"}
+
+
+def _logged(options: RunOptions) -> dict[str, Any]:
+    """Return the settings for params.json, with readable names."""
+    names = {"algo_name": label(options.algo_name), "env": label(options.env)}
+    return {**options.described(), **names}
 
 
 def _check_run_dir(run_dir: Path, resume: bool) -> None:
@@ -475,7 +485,7 @@ class Run:
         return push(self, repo_id, private, message)
 
 
-def load(run_dir: Path | str, trust: bool = False, best: bool = False) -> Run:
+def load(run_dir: Path | str, trust: bool = False, best: bool = False, **settings: Any) -> Run:
     """Load the trained agent of a run, from params.pkl or the latest checkpoint.
 
     Args:
@@ -485,6 +495,8 @@ def load(run_dir: Path | str, trust: bool = False, best: bool = False) -> Run:
         trust: import and call whatever a run of somebody else names; see docs/trust.md.
         best: load the agent with the highest return, which ``keep_best`` (`KeepBest`) has kept as
             best.pkl, instead of the last one.
+        **settings: settings that the run's file cannot describe, such as a lambda, given as to
+            `rlpyt.train`: ``env=...``, ``agent=dict(...)``. The algorithm is ``algo=...``.
 
     Raises:
         FileNotFoundError: the directory contains no run, the run has not saved its agent yet, or
@@ -496,12 +508,24 @@ def load(run_dir: Path | str, trust: bool = False, best: bool = False) -> Run:
         ConnectionError: the hub cannot be reached, and the model is not in the cache.
         ImportError: huggingface_hub is missing for a model of the hub.
     """
-    path, options = hub.local_path(run_dir), None
-    if not (path / CONFIG).exists() and script_runs.exists(path):
+    return loaded(run_dir, trust, best, settings=settings)
+
+
+def loaded(
+    run_dir: Path | str,
+    trust: bool = False,
+    best: bool = False,
+    options: RunOptions | None = None,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> Run:
+    """Load a trained agent as `load` does, with known options of its run if they are given."""
+    path, trusted = hub.local_path(run_dir), True
+    if options is None and not (path / CONFIG).exists() and script_runs.exists(path):
         script = script_runs.ScriptRun(path, trust)
         file, trusted, checkpoints = script.path, script.trusted, script.checkpoints
     else:
-        options, trusted = read_config(path, trust)
+        if options is None:
+            options, trusted = read_config(path, trust)
         file, checkpoints = path / CONFIG, path / rundir.CHECKPOINTS
     rundir.check_files(path, links=trusted or hub.is_reference(run_dir))
     state, itr = _best_agent(path) if best else _saved_agent(path, checkpoints)
@@ -510,8 +534,10 @@ def load(run_dir: Path | str, trust: bool = False, best: bool = False) -> Run:
             recipe, name = script.recipe(), script.name
             spaces, agent = env_spaces(recipe), script.agent()
         else:
+            options = with_settings(options, settings) if settings else options
+            options = rebuilt(options, path, ("algo_name", "env", "env_args", "agent"))
             recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-            name, spaces = f"{options.algo_name} on {options.env}", env_spaces(recipe)
+            name, spaces = options.title, env_spaces(recipe)
             agent = build_agent(options, spaces)
         agent.initialize(spaces)
     try:
@@ -541,6 +567,38 @@ def _snapshot_agent(file: Path) -> tuple[dict[str, Any], int]:
         return state["agent_state_dict"], whole_number("itr", state["itr"], -1)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedFile(f"{file} is damaged, without an agent ({error!r}).") from error
+
+
+def rebuilt(
+    options: RunOptions,
+    run_dir: Path,
+    parts: Sequence[str] = ("algo_name", "env", "env_args", "agent", "algo"),
+) -> RunOptions:
+    """Return options with objects in place of the descriptions in a run's file.
+
+    Args:
+        options: options of the run in `run_dir`.
+        run_dir: its directory, for errors.
+        parts: options that are needed.
+
+    Raises:
+        ValueError: the file cannot describe one of them; the message says how to give it.
+    """
+    given = {name: getattr(options, name) for name in parts}
+    given["agent"] = vars(options.agent)
+    missing = dict(missing_parts(given))
+    if missing:
+        listed = ", ".join(f"{'.'.join(place)}={text}" for place, text in missing.items())
+        again = as_arguments(missing)
+        raise ValueError(
+            f"{run_dir / CONFIG} does not describe {listed}. Give it in Python: "
+            f"rlpyt.load({str(run_dir)!r}, {again}), or rlpyt.train(..., run_dir={str(run_dir)!r}, "
+            "resume=True) with all settings of the run, to resume it."
+        )
+    found = rebuild(given, script_runs.find)
+    if isinstance(options.env, Mapping):
+        check_env_maker(label(options.env), found["env"])
+    return replace(options, **{**found, "agent": replace(options.agent, **found["agent"])})
 
 
 def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:

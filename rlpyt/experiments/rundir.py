@@ -1,5 +1,6 @@
 """Run directories: names and contents."""
 
+import re
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from rlpyt.errors import UntrustedFile
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.utils.files import check_regular, new_directory
+from rlpyt.utils.recorded import label
 
 ROOT = Path("data")  # below the current directory
 
@@ -72,5 +74,6 @@ def run_directory(options: RunOptions, given: Path | None) -> AbstractContextMan
     """
     if given is not None:
         return nullcontext(given)
-    env = options.env.replace("/", "-").replace(":", "-")
-    return new_directory(ROOT / f"{options.algo_name}-{env}-{time.strftime('%Y%m%d-%H%M%S')}")
+    parts = (re.sub(r"[^\w.-]+", "-", label(x)) for x in (options.algo_name, options.env))
+    name = "-".join(part.strip("-") for part in parts)
+    return new_directory(ROOT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")

@@ -11,11 +11,13 @@ import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rlpyt.experiments.build import env_recipe
+from rlpyt.algos.sequences import SequenceSettings
+from rlpyt.experiments.build import env_recipe, optimizer_name
 from rlpyt.experiments.configs.presets import layers
-from rlpyt.experiments.options import RunOptions, Settings
-from rlpyt.experiments.registry import algorithm_class, base_algorithm
+from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
+from rlpyt.experiments.registry import algorithm_class, algorithm_named, base_algorithm
 from rlpyt.utils.names import UnknownName
+from rlpyt.utils.recorded import label
 
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
@@ -51,7 +53,7 @@ def plain_fields(cls: type) -> dict[str, PlainField]:
             default = item.default_factory()
         is_class = typing.get_origin(hint) is type
         if is_class:
-            hint, default = str, getattr(default, "__name__", default)
+            hint, default = str, optimizer_name(default)
         if item.init and _is_plain(hint):
             chosen[item.name] = PlainField(hint, default, is_class)
     return chosen
@@ -67,13 +69,13 @@ def _plain_arguments(cls: type) -> dict[str, PlainField]:
     }
 
 
-def default_options(algo_name: str, env_id: str, preset: str | None = None) -> RunOptions:
+def default_options(algo_name: Any, env_id: Any, preset: str | None = None) -> RunOptions:
     """Return the options of ``rlpyt train ALGO ENV`` without further flags.
 
     Args:
-        algo_name: key of ``ALGORITHMS``, or "module:Class". A subclass of an algorithm has its
-            presets, except for settings that it declares itself.
-        env_id: name of the environment; see :func:`~rlpyt.experiments.build.env_recipe`.
+        algo_name: key of ``ALGORITHMS``, "module:Class" or a class. A subclass of an algorithm has
+            its presets, except for settings that it declares itself.
+        env_id: the environment, or its name; see :func:`~rlpyt.experiments.build.env_recipe`.
         preset: family of environments whose settings to use.
 
     Raises:
@@ -83,15 +85,67 @@ def default_options(algo_name: str, env_id: str, preset: str | None = None) -> R
     """
     cls = algorithm_class(algo_name)
     algo = {name: field.default for name, field in plain_fields(cls).items()}
-    options = RunOptions(algo_name=algo_name, env=env_id, algo=algo)
     family, base = env_recipe(env_id).family, base_algorithm(algo_name)
+    named = {"algo_name": algorithm_named(algo_name), "env": env_id}
+    options = RunOptions(algo_name="", env="", algo=algo).updated(named)
     if not base:  # presets are for rlpyt's algorithms and their subclasses
         return options
     redefined = _redefined(cls, algorithm_class(base))
-    for layer in layers(base, env_id, family, preset):
+    for layer in layers(base, label(env_id), family, preset):
         kept = {k: v for k, v in layer.get("algo", {}).items() if k not in redefined}
         options = options.updated({**layer, "algo": kept})
     return options
+
+
+def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOptions:
+    """Return options with these settings.
+
+    Args:
+        options: the options.
+        settings: by name, such as ``learning_rate``, or by part, ``algo=dict(learning_rate=...)``.
+            ``algo`` and ``agent`` may also be classes.
+
+    Raises:
+        UnknownName: a setting is unknown.
+        TypeError, ValueError: a value has the wrong type, or a setting belongs to several parts.
+    """
+    given = dict(settings)
+    if not isinstance(given.get("algo", {}), Mapping):
+        options = options.updated({"algo_name": algorithm_named(given.pop("algo"))})
+    if not isinstance(given.get("agent", {}), Mapping):
+        given["agent"] = {"cls": given["agent"]}
+    parts = {
+        "algo": {*options.algo},
+        "sampler": {item.name for item in dataclasses.fields(SamplerOptions)},
+        "agent": {item.name for item in dataclasses.fields(AgentOptions)},
+    }
+    cls = algorithm_class(options.algo_name)
+    if not _declares_sequences(cls):
+        # Those of agents with memory need a prefix; ``batch_T`` alone is the sampler's.
+        parts["algo"] -= parts["sampler"] & {f.name for f in dataclasses.fields(SequenceSettings)}
+    known = {item.name for item in dataclasses.fields(Settings)} | {"algo", "env"}
+    for name, value in given.items():
+        owners = [part for part, names in parts.items() if name in names]
+        if name in known:
+            options = options.updated({name: value})
+        elif len(owners) == 1:
+            options = options.updated({owners[0]: {name: value}})
+        elif owners:
+            wanted = " or ".join(f"{part}=dict({name}=...)" for part in owners)
+            raise ValueError(f"{name} is a setting of several parts. Give {wanted}.")
+        else:
+            raise UnknownName("setting", name, known.union(*parts.values()))
+    classes = [name for name, field in plain_fields(cls).items() if field.is_class]
+    named = {x: optimizer_name(options.algo[x]) for x in classes if x in options.algo}
+    return options.updated({"algo": named})
+
+
+def _declares_sequences(cls: Any) -> bool:
+    """Return True if the algorithm itself declares the settings of sequences, as R2D1 does."""
+    definer = next(
+        (c for c in cls.__mro__ if "batch_T" in vars(c).get("__annotations__", {})), None
+    )
+    return definer is not SequenceSettings
 
 
 def _redefined(cls: type, base: type) -> set[str]:

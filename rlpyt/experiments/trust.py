@@ -53,7 +53,11 @@ MAKERS = {
 }
 LOGGERS = ("csv", "tensorboard")  # others send files to servers
 # Places whose path is replaced by that of the run directory.
-CHECKPOINT_PLACES = ("runner.kwargs.checkpoint_dir", "runner.kwargs.resume_from")
+CHECKPOINT_PLACES = tuple(
+    f"runner.kwargs.{name}{mark}"
+    for name in ("checkpoint_dir", "resume_from")
+    for mark in ("", ".$path")
+)
 # Largest numbers by name, and the longest list.
 LIMITS = (
     (r"batch_B|eval_n_envs|num_envs|n_tasks|(?!replay_)\w*sizes?|\w*channels|width|window", 4096),

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import re
 import reprlib
 import sys
 from collections.abc import Callable, Iterator
@@ -62,12 +63,12 @@ def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
         return {"$partial": name, "args": describe([*value.args]), "kwargs": kwargs}
     if isinstance(value, type) or inspect.isfunction(value):
         name = importable_name(value)
-        return {"$missing": repr(value)[:80]} if name is None else {"$name": name}
+        return {"$missing": _without_address(value)} if name is None else {"$name": name}
     name, kwargs = importable_name(type(value)), _arguments(value)
     if isinstance(value, Enum):
         kwargs = {"value": value.value}
     if name is None or kwargs is None:
-        return {"$missing": repr(value)[:80]}
+        return {"$missing": _without_address(value)}
     return {"$call": name, "kwargs": {key: describe(item) for key, item in kwargs.items()}}
 
 
@@ -117,10 +118,12 @@ def rebuild(  # noqa: PLR0911 - a case per kind
     return cls(**kwargs)
 
 
-def missing_parts(described: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def missing_parts(
+    described: Any, place: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield (place, representation) of the parts that have no description.
 
-    The place is a dotted name; parts inside a list or another part have the place of the whole.
+    The place consists of keys; parts inside a list or another part have the place of the whole.
     """
     if isinstance(described, list):
         for item in described:
@@ -130,7 +133,25 @@ def missing_parts(described: Any, place: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(described, dict):
         marked = any(mark in described for mark in MARKS)
         for key, item in described.items():
-            yield from missing_parts(item, place if marked else f"{place}.{key}".lstrip("."))
+            yield from missing_parts(item, place if marked else (*place, key))
+
+
+def has_marks(described: Any) -> bool:
+    """Return True if plain data contains the description of an object."""
+    if isinstance(described, list):
+        return any(map(has_marks, described))
+    if not isinstance(described, dict):
+        return False
+    return any(key in MARKS or has_marks(item) for key, item in described.items())
+
+
+def label(part: Any) -> str:
+    """Return a short name for messages: of a class, a function or its description; or a string."""
+    if isinstance(part, dict):
+        return label(next(iter(part.values()), ""))
+    if isinstance(part, functools.partial):
+        return label(part.func)
+    return part if isinstance(part, str) else getattr(part, "__name__", type(part).__name__)
 
 
 def importable_name(part: Any) -> str | None:
@@ -176,6 +197,10 @@ def _rebuilt_array(described: dict[str, Any]) -> np.ndarray[Any, Any]:
     else:
         array = np.array(values, dtype)
     return array.reshape(described["shape"])
+
+
+def _without_address(value: Any) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:80]
 
 
 def _short(value: Any) -> str:

@@ -15,7 +15,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.errors import ConcurrentRunError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.api import options_of
-from rlpyt.experiments.registry import base_algorithm, import_named, name_of
+from rlpyt.experiments.registry import algorithm_named, base_algorithm, import_named
 from rlpyt.experiments.settings import default_options, plain_fields
 from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.hooks import Hook
@@ -217,12 +217,24 @@ def test_wrong_classes_are_named(name, message):
         options_of(name, "CartPole-v1")
 
 
-def test_local_classes_have_no_name():
-    class Local(PPO):
+class Local(PPO):
+    """PPO by another name."""
+
+
+def test_algorithms_are_named_in_any_case_or_by_their_class():
+    class Unnamed(PPO):
         pass
 
-    with pytest.raises(ValueError, match="top level of a module"):
-        name_of(Local)
+    for given in ("PPO", "Ppo", rlpyt.PPO, "ppo"):
+        assert options_of(given, "CartPole-v1") == options_of("ppo", "CartPole-v1")
+    assert algorithm_named("SAC-V") == "sac_v"
+    assert algorithm_named(rlpyt.CategoricalDQN) == "catdqn"
+    assert algorithm_named(Local) == f"{HERE}:Local"
+    assert algorithm_named(Unnamed) is Unnamed
+    for given in (Local, Unnamed):
+        options = options_of(given, "CartPole-v1")
+        assert options.sampler == options_of("ppo", "CartPole-v1").sampler
+        assert base_algorithm(options.algo_name) == "ppo"
 
 
 def test_every_name_of_the_package_loads():

@@ -1,0 +1,285 @@
+"""Classes, functions, arrays and paths as settings of runs, by object and by name."""
+
+import functools
+import json
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.experiments.api import options_of
+from rlpyt.experiments.build import build_algo
+from rlpyt.experiments.options import read_options
+from rlpyt.utils.checks import setting
+from tests.cli.test_commands import rlpyt_command
+
+HERE = __name__
+GOAL = np.array([0.5, 1.0], np.float32)
+SERIAL = dict(kind="serial", batch_T=8, batch_B=2)
+CPU = {**SERIAL, "kind": "cpu", "n_workers": 1}
+MODULE = f"""
+from {HERE} import Reach
+class Far(Reach):
+    def __init__(self, length=7, **kwargs):
+        super().__init__(length, **kwargs)
+"""
+
+
+class Reach(gymnasium.Env):
+    """Steps to a goal, which is observed."""
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length=4, goal=GOAL, path=Path("map")):
+        assert isinstance(path, Path) and goal.dtype == np.float32
+        self.length, self.goal = length, goal
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.goal, {}
+
+    def step(self, action):
+        self.t += 1
+        return self.goal, 1.0, False, self.t >= self.length, {}
+
+
+class Factory:
+    """Object that makes environments when it is called."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __call__(self, **kwargs):
+        return Reach(self.length, **kwargs)
+
+
+class Net(torch.nn.Module):
+    """Encoder of a vector."""
+
+    def __init__(self, shape, output_size=3):
+        super().__init__()
+        self.linear, self.output_size = torch.nn.Linear(*shape, output_size), output_size
+
+    def forward(self, observation):
+        return self.linear(observation)
+
+
+class Square(torch.nn.Module):
+    """Nonlinearity."""
+
+    def forward(self, x):
+        return x.square()
+
+
+class Descent(torch.optim.SGD):
+    """Optimizer."""
+
+
+@dataclass(eq=False)
+class OnDescent(rlpyt.PPO):
+    """Algorithm whose default optimizer is not of torch."""
+
+    OptimCls: type[torch.optim.Optimizer] = setting(Descent, doc="optimizer")
+
+
+def train(algo, env, run_dir, sampler=SERIAL, **settings):
+    """Train for two batches; return the run and the warnings about its file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = rlpyt.train(
+            algo, env, steps=32, run_dir=run_dir, sampler=sampler, progress=False, **settings
+        )
+    return run, [str(w.message) for w in caught if "config.json" in str(w.message)]
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A user's file in a directory that is not on the search path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "far_env", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)  # restores the path that a file's directory is added to
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "far_env.py").write_text(MODULE)
+    return "envs/far_env.py:Far"
+
+
+@pytest.mark.parametrize(
+    "name, length", [("class", 4), ("partial", 5), ("keywords", 4), ("file", 7)]
+)
+def test_environments_with_a_name_are_loaded_again(name, length, file, tmp_path):
+    env = {
+        "class": Reach,
+        "partial": functools.partial(Reach, 5, goal=2 * GOAL),
+        "keywords": functools.partial(Reach, path=Path("other")),
+        "file": file,
+    }[name]
+    run, warned = train("ppo", env, tmp_path / "run", env_args={})
+    loaded = rlpyt.load(tmp_path / "run")
+    assert not warned and run.evaluate(1).lengths == (length,)
+    assert loaded.evaluate(2) == run.evaluate(2)
+
+
+@pytest.mark.parametrize("name", ["lambda", "factory", "local"])
+def test_environments_without_a_name_are_given_again(name, tmp_path):
+    class Local(Reach):
+        pass
+
+    makers = {"lambda": lambda: Reach(5), "factory": Factory(5), "local": Local}
+    env, path = makers[name], tmp_path / "run"
+    run, warned = train("ppo", env, path, learning_rate=1e-3)
+    assert len(warned) == 1 and "cannot describe env=<" in warned[0]
+    assert f"rlpyt.load({str(path)!r}, env=...)" in warned[0]
+    with pytest.raises(ValueError, match=r"rlpyt\.load\('.*run', env=\.\.\.\), or rlpyt\.train"):
+        rlpyt.load(path)
+    assert rlpyt.load(path, env=env).evaluate(2) == run.evaluate(2)
+    longer = dict(run_dir=path, sampler=SERIAL, progress=False, learning_rate=1e-3, resume=True)
+    with pytest.warns(UserWarning, match="cannot describe env"):
+        assert rlpyt.train("ppo", env, steps=64, **longer).itr > run.itr
+    assert rlpyt_command("resume", str(path), "--steps", "96") == 2
+
+
+def test_values_reach_workers_and_are_written_with_their_names(file, tmp_path):
+    goal, model = np.array([3.0, 4.0], np.float32), dict(nonlinearity=torch.nn.ReLU)
+    run, warned = train(
+        "PPO", file, tmp_path / "run", CPU, OptimCls=torch.optim.RMSprop,
+        env_args=dict(goal=goal, path=Path("a") / "b", length=np.int64(3)),
+        agent=dict(model=dict(**model, encoders={"observation": Net}), hidden_sizes=np.array([6])),
+    )  # fmt: skip
+    assert not warned
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["algo_name"] == "ppo" and config["env"] == file
+    assert config["algo"]["OptimCls"] == "RMSprop"
+    assert config["env_args"]["path"] == {"$path": "a/b"} and config["env_args"]["length"] == 3
+    assert config["agent"]["model"]["encoders"] == {"observation": {"$name": f"{HERE}:Net"}}
+    loaded = rlpyt.load(tmp_path / "run")
+    assert loaded.evaluate(2) == run.evaluate(2)
+    np.testing.assert_array_equal(loaded.env().reset(), goal)
+    kinds = {type(module) for module in loaded.agent.model.modules()}
+    assert {Net, torch.nn.ReLU} <= kinds
+    params = json.loads((tmp_path / "run" / "params.json").read_text())
+    assert params["name"] == f"ppo {file}"
+
+
+def test_objects_without_a_name_reach_workers(tmp_path):
+    class Own(rlpyt.PPO):
+        pass
+
+    model, path = dict(nonlinearity=lambda: torch.nn.ELU(0.5)), tmp_path / "run"
+    run, warned = train(Own, lambda **kw: Reach(3, **kw), path, CPU, agent=dict(model=model))
+    assert len(warned) == 1
+    for name in ("algo_name=<class", "env=<function", "agent.model.nonlinearity=<function"):
+        assert name in warned[0]
+    assert "agent={'model': {'nonlinearity': ...}}, algo=..., env=...)" in warned[0]
+    loaded = rlpyt.load(path, algo=Own, env=Factory(3), agent=dict(model=model))
+    assert loaded.evaluate(2) == run.evaluate(2) and loaded.name == "Own on Factory"
+
+
+def test_a_schedule_without_a_name_is_not_needed_to_load(tmp_path):
+    options = options_of("ppo", Reach, algo=dict(learning_rate=lambda progress: 1e-3))
+    with pytest.warns(UserWarning, match=r"algo\.learning_rate=<function.*algo=\{'learning_rate'"):
+        options.write(tmp_path)
+    assert "$missing" in read_options(tmp_path).algo["learning_rate"]
+
+
+@pytest.mark.parametrize(
+    "settings, place, value",
+    [
+        (dict(steps=np.int64(64)), "steps", 64),
+        (dict(seed=np.uint32(7)), "seed", 7),
+        (dict(batch_T=np.int32(8)), "sampler.batch_T", 8),
+        (dict(sampler=dict(batch_B=np.float64(4))), "sampler.batch_B", 4),
+        (dict(deterministic_acting=np.bool_(True)), "sampler.deterministic_acting", True),
+        (dict(kind=np.str_("serial")), "sampler.kind", "serial"),
+        (dict(epochs=np.array(2)), "algo.epochs", 2),
+        (dict(discount=np.float32(0.5)), "algo.discount", 0.5),
+        (dict(learning_rate=torch.tensor(0.25)), "algo.learning_rate", 0.25),
+        (dict(normalize_advantage=np.bool_(False)), "algo.normalize_advantage", False),
+        (dict(optim_kwargs=dict(betas=(np.float64(0.5), 0.9))), "algo.optim_kwargs",
+         {"betas": (0.5, 0.9)}),
+        (dict(hidden_sizes=np.array([8, 4])), "agent.hidden_sizes", (8, 4)),
+        (dict(hidden_sizes=[np.int64(8)]), "agent.hidden_sizes", (8,)),
+        (dict(memory_size=np.int16(3)), "agent.memory_size", 3),
+        (dict(model=dict(sizes=[np.int64(1)])), "agent.model", {"sizes": [1]}),
+        (dict(env_args=dict(length=3)), "env_args", {"length": 3}),
+    ],
+)  # fmt: skip
+def test_numpy_numbers_are_settings(settings, place, value, tmp_path):
+    options = options_of("ppo", Reach, **settings)
+    options.write(tmp_path)
+    read = read_options(tmp_path)
+    *above, name = place.split(".")
+    for given in (options, read):
+        part = getattr(given, above[0]) if above else given
+        found = part[name] if isinstance(part, dict) else getattr(part, name)
+        described = {"betas": {"$tuple": [0.5, 0.9]}}
+        assert found in ((value, described) if place == "algo.optim_kwargs" else (value,))
+        assert type(found) is type(value)
+
+
+def test_the_command_takes_names_of_classes(file, tmp_path):
+    serial = "--sampler.kind serial --sampler.batch-T 8 --sampler.batch-B 2 --steps 16"
+    flags = [*serial.split(), "--no-video", "--eval-episodes", "0"]
+    for optimizer, nonlinearity in (("RMSprop", "SiLU"), (f"{HERE}:Descent", f"{HERE}:Square")):
+        path = tmp_path / nonlinearity.replace(":", "-")
+        command = ["train", "PPO", file, *flags, "--run-dir", str(path)]
+        command += ["--algo.OptimCls", optimizer]
+        command += ["--agent.model", json.dumps({"nonlinearity": nonlinearity})]
+        assert rlpyt_command(*command) == 0
+        run = rlpyt.load(path)
+        assert run.options.algo["OptimCls"] == optimizer and run.options.algo_name == "ppo"
+        kinds = [type(module).__name__ for module in run.agent.model.modules()]
+        assert nonlinearity.rpartition(":")[2] in kinds and "Tanh" not in kinds
+
+
+def test_an_algorithm_may_declare_an_optimizer_of_its_own():
+    options = options_of(OnDescent, Reach)
+    assert options.algo["OptimCls"] == f"{HERE}:Descent"
+    assert build_algo(options).OptimCls is Descent
+
+
+def test_objects_of_another_run_are_used_by_config(tmp_path):
+    model = dict(encoders={"observation": functools.partial(Net, output_size=5)})
+    flags = ["--sampler.kind", "serial", "--steps", "16", "--no-video", "--eval-episodes", "0"]
+    train("ppo", functools.partial(Reach, 5), tmp_path / "a", agent=dict(model=model))
+    command = ["train", "--config", str(tmp_path / "a"), *flags, "--run-dir", str(tmp_path / "b")]
+    assert rlpyt_command(*command) == 0
+    run = rlpyt.load(tmp_path / "b")
+    assert run.evaluate(1).lengths == (5,)
+    nets = [module for module in run.agent.model.modules() if type(module) is Net]
+    assert [net.output_size for net in nets] == [5]
+
+
+@pytest.mark.parametrize(
+    "env, error, message",
+    [
+        (Reach(), TypeError, "Each worker makes its own environments"),
+        ("envs/none.py:Far", FileNotFoundError, "There is no file envs/none.py for env="),
+        ("envs/far_env.py:None", ValueError, "has no 'None'"),
+        (
+            "envs/json.py:Far",
+            ValueError,
+            "has the module name json, which is a part of Python",
+        ),
+    ],
+)
+def test_other_environments_are_refused_by_name(env, error, message, file, tmp_path):
+    (tmp_path / "envs" / "json.py").write_text(MODULE)
+    with pytest.raises(error, match=message):
+        options_of("ppo", env)
+
+
+def test_a_file_of_a_package_is_imported_with_its_name(file, tmp_path):
+    (tmp_path / "own_package_of_envs").mkdir()
+    (tmp_path / "own_package_of_envs" / "__init__.py").touch()
+    (tmp_path / "own_package_of_envs" / "far.py").write_text("from . import near\n" + MODULE)
+    (tmp_path / "own_package_of_envs" / "near.py").touch()
+    made = rlpyt.make("own_package_of_envs/far.py:Far")
+    assert type(made.unwrapped).__module__ == "own_package_of_envs.far"
