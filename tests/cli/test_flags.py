@@ -80,7 +80,7 @@ def test_settings_class_keeps_what_fits_on_a_line_in_order():
     assert names == [
         *("discount", "epochs", "OptimCls", "optim_kwargs", "name", "kind", "clip", "schedule"),
     ]
-    assert AlgoFlags().epochs == 10 and AlgoFlags().OptimCls == "OrderedDict"
+    assert AlgoFlags().epochs == 10 and AlgoFlags().OptimCls == "collections:OrderedDict"
 
 
 def test_dictionaries_are_json_or_none():
