@@ -22,6 +22,7 @@ from rlpyt.envs.legacy_gym import (
     LegacyGymEnv,
     adapt_wrapped,
     as_flag,
+    as_info,
     convert_space,
     five_values,
     has_info,
@@ -138,7 +139,7 @@ class GymEnvWrapper(EnvLayer):
         if self._convert is not None:
             observation = self._convert(observation)
         if self._read_mask is not None:
-            mask = info.get(self._mask_key)
+            mask = info.get(self._mask_key) if info else None
             # The usual mask is read without a call, which saves 0.1 of 14 us per step of CartPole.
             usual = type(mask) is _array and mask.dtype is INT8 and mask.shape == self._mask_shape
             if terminated or not usual:
@@ -160,6 +161,7 @@ class GymEnvWrapper(EnvLayer):
         info: Mapping[Any, Any] = {}
         if has_info(result, self.env.observation_space):
             observation, info = result
+            info = as_info(info, self.env, "reset")
         elif result is None:
             raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")
         else:  # the observation alone
@@ -188,11 +190,15 @@ class GymEnvWrapper(EnvLayer):
         dtype = getattr(self._unmasked_space, "dtype", None)
         own = getattr(observation, "dtype", None)
         narrower = self._force_float32 and own == np.float64 and dtype == np.float32
-        listed = own is None and isinstance(observation, list | float | int)
+        listed = own is None and isinstance(observation, list | tuple | float | int)
         if self._convert is None and isinstance(dtype, np.dtype) and (narrower or listed):
             self._convert = partial(np.asarray, dtype=dtype)
+            if listed and isinstance(self._unmasked_space, GymSpaceWrapper):
+                self._convert = self._unmasked_space.convert  # truncates no numbers
 
     def _convert_info(self, info: Any, timeout: bool) -> Any:
+        if not isinstance(info, dict):
+            info = as_info(info, self.env)
         if self._info_schema is None:
             check = None
             if self._unread_masks is not None:
@@ -317,7 +323,7 @@ def _as_float(reward: Any, env: Any) -> float:
     except (TypeError, ValueError):
         raise TypeError(
             f"{env}.step() returned reward {reward!r:.80} ({type(reward).__name__}), expected a "
-            "number."
+            "number. Return float(reward); sum several rewards."
         ) from None
 
 

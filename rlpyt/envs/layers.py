@@ -1,5 +1,6 @@
 """Find the wrappers around an environment, single or batched, of gymnasium or rlpyt."""
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,37 @@ def find_wrapper(env: Any, cls: str | type) -> Any:
     name = cls if isinstance(cls, str) else cls.__name__
     layers = (layer for layer in _layers(env) if type(layer).__name__ == name)
     return next((layer for layer in layers if cls in (name, type(layer))), None)
+
+
+def takes_seed(reset: Any) -> bool:
+    """Return True if a method ``reset`` accepts the argument ``seed``."""
+    try:
+        parameters = inspect.signature(reset).parameters
+    except (TypeError, ValueError):
+        return False
+    return "seed" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def missing_seed(env: Any) -> tuple[str, str] | None:
+    """Return (what, fix) if a layer of an adapted Gymnasium environment cannot be seeded."""
+    adapter = find_wrapper(env, "GymEnvWrapper")
+    for layer in () if adapter is None else wrappers_of(adapter)[1:]:
+        cls = type(layer)
+        if not takes_seed(cls.reset) and not callable(getattr(layer, "seed", None)):
+            return (
+                f"{cls.__name__}.reset takes no seed, so runs with the same seed differ if it "
+                "draws random numbers",
+                "declare reset(self, *, seed=None, options=None), and call "
+                "super().reset(seed=seed).",
+            )
+        if "env" not in getattr(layer, "__dict__", {}) or not _passes_seed(cls):
+            return None
+    return None
+
+
+def _passes_seed(cls: type) -> bool:
+    """Return True for wrappers whose ``reset`` passes the seed to the environment inside."""
+    return cls.__name__ == "LegacyGymEnv" or any(c.__name__ == "Wrapper" for c in cls.__mro__)
 
 
 def _layers(env: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rlpyt.envs.layers import wrappers_of
+from rlpyt.envs.layers import takes_seed, wrappers_of
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import nt_to_dict
 
@@ -38,7 +38,7 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         self.action_space = convert_space(env.action_space, "action_space")
         self.metadata = dict(getattr(env, "metadata", None) or {})
         self.render_mode = getattr(env, "render_mode", None)
-        self._reset_takes_seed = _takes_seed(env.reset)
+        self._reset_takes_seed = takes_seed(env.reset)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment; both return signatures of ``step`` are supported.
@@ -86,7 +86,7 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
     if n_values != 4:
         raise TypeError(f"{env}.step() returned {result!r:.120}, expected 4 or 5 values.")
     observation, reward, done, info = result
-    info = nt_to_dict(info) if info else {}  # some return a named tuple, or None
+    info = as_info(nt_to_dict(info), env)  # some return a named tuple
     done = as_flag("done", done, env)
     truncated = done and bool(info.get("TimeLimit.truncated", False))
     return observation, reward, done and not truncated, truncated, info
@@ -95,12 +95,17 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
 def has_info(result: Any, observation_space: Any) -> bool:
     """Return True if ``reset`` returned (observation, info), False if only the observation.
 
-    An observation of a Tuple space may itself be a pair with a dict; the space decides.
+    An observation of a Tuple space may itself be a pair with a dict, and one of two numbers a
+    tuple; the space decides.
     """
-    if not (type(result) is tuple and len(result) == 2 and isinstance(result[1], Mapping)):
+    if type(result) is not tuple or len(result) != 2:
         return False
     space = convert_space(observation_space, "observation_space")
-    return not (isinstance(space, spaces.Tuple) and _has_structure_of(space, result))
+    if isinstance(space, spaces.Tuple):
+        return not _has_structure_of(space, result)
+    if isinstance(result[1], Mapping) or isinstance(space, spaces.Dict) or result[1] is None:
+        return True
+    return type(result[0]) is np.ndarray and result[0].shape == space.shape
 
 
 def _has_structure_of(space: Any, value: Any) -> bool:
@@ -151,7 +156,7 @@ def adapt_wrapped(env: Any) -> None:
     if not layers:
         return
     inner: Any = layers[-1].env  # not further: an adapter's own ``env`` has another interface
-    if _takes_seed(inner.reset):
+    if takes_seed(inner.reset):
         return
     passing = (gymnasium.Wrapper.reset, gymnasium.Wrapper.step)
     methods = [method for layer in layers for method in (type(layer).reset, type(layer).step)]
@@ -205,6 +210,22 @@ def convert_space(space: Any, path: str = "space") -> Any:
     )
 
 
+def as_info(info: Any, env: Any, method: str = "step") -> Mapping[Any, Any]:
+    """Return the info of a step or reset; ``None`` is empty.
+
+    Raises:
+        TypeError: ``info`` is something else than a dict.
+    """
+    if info is None:
+        return {}
+    if isinstance(info, Mapping):
+        return info
+    raise TypeError(
+        f"{env}.{method}() returned info={info!r:.80} ({type(info).__name__}), expected a dict. "
+        "Return {} if there is nothing to report."
+    )
+
+
 def as_flag(name: str, value: Any, env: Any) -> bool:
     """Return the flag of an episode's end as a bool.
 
@@ -225,11 +246,3 @@ def as_flag(name: str, value: Any, env: Any) -> bool:
         f"{env}.step() returned {name}={value!r:.80} ({type(value).__name__}), expected True or "
         f"False. Return bool({name})."
     )
-
-
-def _takes_seed(reset: Any) -> bool:
-    try:
-        parameters = inspect.signature(reset).parameters
-    except (TypeError, ValueError):
-        return False
-    return "seed" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -61,7 +61,7 @@ class MaskReader:
         """
         if terminated:
             return self._none
-        mask = info.get(self.key) if self._method is None else self._method()
+        mask = (info or {}).get(self.key) if self._method is None else self._method()
         if type(mask) is np.ndarray and mask.shape == self._shape and mask.dtype in BYTES:
             return mask if mask.dtype is INT8 else mask.view(INT8)
         return self._converted(mask)

@@ -30,9 +30,11 @@ from rlpyt.samplers.step_checks import (
     check_observation,
     check_parts,
     check_reward_and_done,
+    fields_of,
     float_leaves,
 )
 from rlpyt.spaces.action_mask import action_mask_of, sample_valid
+from rlpyt.spaces.elements import check_first
 from rlpyt.utils.buffer import (
     NumpyArrays,
     _named_leaves,
@@ -62,10 +64,12 @@ def env_examples(env: Env | VectorEnv) -> AttrDict:
     check_parts(step)
     next_observation, reward, done, env_info = step
     _check_observation(env, next_observation)
+    check_first(env.observation_space, next_observation)
     check_reward_and_done(reward, done)
     check_info(env_info)
     record = buffer_from_example(_as_recorded(next_observation), 1)
     check_observation(first_observation, record, "observation after reset")
+    check_first(env.observation_space, first_observation)
     return AttrDict(
         spaces=EnvSpaces(env.observation_space, env.action_space),
         observation=_as_recorded(next_observation),
@@ -100,7 +104,7 @@ def _one_step(env: Env | VectorEnv) -> tuple[Any, Any, Any]:
 
 def _check_observation(env: Env | VectorEnv, observation: object) -> None:
     shape = getattr(env.observation_space, "shape", None)
-    if isinstance(observation, tuple) or not isinstance(shape, tuple):
+    if fields_of(observation) is not None or fields_of(shape) or not isinstance(shape, tuple):
         return
     try:
         check_observation(observation, np.empty((1, *shape)))

@@ -18,6 +18,7 @@ class CollectorContext:
         where: function that returns a description of the current activity, for warnings.
         warns: True until the process has warned of observations outside their bounds; False from
             the start in processes whose environments another one has, too.
+        noted: warnings of first observations that the process has given.
     """
 
     seed: int = 0
@@ -25,3 +26,4 @@ class CollectorContext:
     actions: Any = None
     where: Callable[[], object] | None = None
     warns: bool = True
+    noted: set[str] = field(default_factory=set)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces, EnvStep
+from rlpyt.envs.layers import missing_seed
 from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
@@ -29,6 +30,7 @@ from rlpyt.samplers.step_checks import (
     steps_until_validation,
 )
 from rlpyt.spaces.action_mask import sample_valid, unwrapped
+from rlpyt.spaces.elements import check_first
 from rlpyt.utils.buffer import NumpyArrays, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
@@ -120,6 +122,20 @@ class EnvBatch:
             self._categories = categories if categories.needed else None
             self._bounds = bounds if bounds.needed else None
 
+    def _check_first(self, env: Any, observation: Any, lead: tuple[int, ...] = ()) -> None:
+        """Check the first observation [*lead, ...] of an environment, and that it takes a seed.
+
+        Raises:
+            ValueError, TypeError: an agent would misread the observation.
+        """
+        space = getattr(env, "observation_space", None)
+        warning = None if space is None else check_first(space, observation, lead)
+        unseeded = missing_seed(env)
+        for text in (warning, unseeded and f"{unseeded[0]}. To make it seedable, {unseeded[1]}"):
+            if text and self.context.warns and text not in self.context.noted:
+                self.context.noted.add(text)
+                warnings.warn(text)
+
     def _check_categories(self) -> None:
         """Check that category numbers are in their spaces.
 
@@ -193,6 +209,8 @@ class ListEnvBatch(EnvBatch):
             self.progress[ROW] = b
             first = self.envs[b].reset()
             check_observation(first, observation, "observation after reset")
+            if is_new:
+                self._check_first(self.envs[b], first)
             if self._bound is not None and observation is self._bound[0] and self._has_parts:
                 for row, part in zip(self._bound[1][b], first):
                     row[...] = part
@@ -385,6 +403,8 @@ class VectorEnvBatch(EnvBatch):
                 first = env.reset() if all_rows else env.reset_rows(chosen - env_rows.start)
                 like = observation[env_rows][: len(chosen)]
                 check_batched(first, like, "observation after reset")
+                if is_new:
+                    self._check_first(env, first, (len(chosen),))
                 observation[env_rows if all_rows else chosen] = first
                 if self._categories is not None:
                     self._check_categories()

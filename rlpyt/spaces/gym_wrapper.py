@@ -142,7 +142,10 @@ class GymSpaceWrapper(Space):
                 return _new_tuple(self._Cls, converted)
             except (KeyError, IndexError, TypeError) as error:
                 raise self._wrong_structure(value) or error from None
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError:  # rows of different length
+            return value
         if not np.can_cast(array.dtype, self._leaf.dtype, "same_kind"):
             return value  # not of this space; storing it raises an error
         array = np.asarray(array, self._leaf.dtype)

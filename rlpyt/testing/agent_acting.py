@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from rlpyt.distributions.base import Distribution
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.testing.agent_case import AgentCase
-from rlpyt.testing.env_values import leaf_spaces
 from rlpyt.testing.trees import described, difference, non_finite, row_of, same_layout
 from rlpyt.utils.buffer import _named_leaves, leaves_of, numpify_buffer
 from rlpyt.utils.collections import is_namedarraytuple

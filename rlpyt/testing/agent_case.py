@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from rlpyt.envs.base import EnvSpaces, build_env
-from rlpyt.testing.env_values import leaf_spaces
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import copied, difference, stacked
 from rlpyt.utils import serialize

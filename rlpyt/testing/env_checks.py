@@ -11,10 +11,12 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import env_checker
 
+from rlpyt.envs.layers import missing_seed
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.errors import WorkerError
 from rlpyt.processes.call import run_in_child
 from rlpyt.spaces.action_mask import checked_mask_sizes, has_mask
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.testing.env_runs import (
     EnvCase,
     Recording,
@@ -22,7 +24,6 @@ from rlpyt.testing.env_runs import (
     play,
     start,
 )
-from rlpyt.testing.env_values import leaf_spaces
 from rlpyt.testing.report import Report, Stop
 from rlpyt.testing.trees import equal, shares_memory
 from rlpyt.utils.state_codec import encode_state
@@ -187,6 +188,9 @@ def check_seeding(case: EnvCase) -> None:
         report.open("seeding", f"cannot be seeded, so runs cannot be compared: {case.unseedable}")
         return
     rows = case.rows()
+    unseeded = missing_seed(rows.env)
+    if unseeded is not None:
+        report.warning("seeding", *unseeded)
     again = play(rows, start(rows), case.actions, case.short)
     found = first_difference(case.reference, again, info=False)
     if found:

@@ -7,6 +7,7 @@ import numpy as np
 
 from rlpyt.envs.base import EnvStep
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
+from rlpyt.spaces.elements import composite_of, find_difference, leaf_spaces
 from rlpyt.testing.report import Stop
 from rlpyt.testing.trees import copied, described, difference, layout_of, same_layout, shares_memory
 from rlpyt.utils import serialize
@@ -15,21 +16,6 @@ from rlpyt.utils.collections import is_namedarraytuple
 
 if TYPE_CHECKING:
     from rlpyt.testing.env_runs import EnvCase
-
-
-def composite_of(space: Any) -> Any:
-    """Return the space with named parts inside of ``space``, or None."""
-    inner = space if hasattr(space, "names") else getattr(space, "space", None)
-    return inner if hasattr(inner, "names") else None
-
-
-def leaf_spaces(space: Any, path: str) -> list[tuple[str, Any]]:
-    """Return (path, space) of every part that has no named parts itself."""
-    composite = composite_of(space)
-    if composite is None:
-        return [(path, space)]
-    pairs = zip(composite.names, composite.spaces, strict=True)
-    return [leaf for name, part in pairs for leaf in leaf_spaces(part, f"{path}.{name}")]
 
 
 class ValueInspector:
@@ -151,35 +137,11 @@ class ValueInspector:
         return [x for n, part, v in pairs for x in self._parts(part, v, f"{path}.{n}")]
 
     def _check_leaf(self, path: str, space: Any, leaf: Any, lead: tuple[int, ...]) -> None:
-        numeric = isinstance(leaf, np.ndarray | np.generic) and leaf.dtype.kind in "biuf"
-        number = isinstance(leaf, bool | int | float) and not lead
-        if not numeric and not number:
-            fix = "return a numpy array of numbers (np.asarray(x, space.dtype))."
-            self._stop("observation", f"{path} is a {type(leaf).__name__} ({leaf!r:.60})", fix)
-        array, shape, dtype = np.asarray(leaf), (*lead, *space.shape), np.dtype(space.dtype)
-        if array.shape != shape:
-            what = f"{path} has shape {array.shape}; expected {shape}"
-            fix = "make observation_space agree with what reset and step return."
-        elif array.dtype != dtype and not number:
-            what = f"{path} is {array.dtype}, its space is {dtype}"
-            fix = "convert it with x.astype(space.dtype), or change the space's dtype."
-        else:
-            outside = [row for row in (array if lead else [array]) if not space.contains(row)]
-            if not outside:
-                return
-            if array.dtype.kind == "f" and not np.isfinite(outside[0]).all():
-                what = f"{path} is not finite: {outside[0]!r:.80}"
-                fix = "find where NaN or infinity arises: one update spreads it to all weights."
-            else:
-                low, high = getattr(space, "low", None), getattr(space, "high", None)
-                start = getattr(space, "start", 0)  # in the environment's numbers
-                shown = outside[0] + start if np.any(start) else outside[0]
-                text = ""
-                if low is not None and high is not None:
-                    text = f" [{np.min(low + start)}, {np.max(high + start)}]"
-                what = f"{path} is outside the bounds{text} of its space: {shown!r:.120}"
-                fix = "widen the bounds of the space, or clip the observation."
-        self._error("observation", what, fix)
+        found = find_difference(path, space, leaf, lead)
+        if found is not None and found.kind == "structure":
+            self._stop("observation", found.what, found.fix)
+        if found is not None:
+            self._error("observation", found.what, found.fix)
 
     def _check_column(self, name: str, value: Any, dtype: np.dtype[Any]) -> None:
         if not isinstance(value, np.ndarray) or value.shape != self.lead:

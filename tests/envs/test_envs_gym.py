@@ -171,8 +171,41 @@ def test_float64_reaches_the_agent_as_float32():
 def test_a_reward_that_is_no_number_is_named(reward):
     env = GymEnvWrapper(Scripted([(OBS, reward, False, False, {})]))
     env.reset()
-    with pytest.raises(TypeError, match=r"Scripted.*returned reward .*expected a number"):
+    message = r"Scripted.*returned reward .*expected a number. Return float\(reward\)"
+    with pytest.raises(TypeError, match=message):
         env.step(0)
+
+
+def test_a_missing_info_is_empty():
+    env = GymEnvWrapper(Scripted([(OBS, 1.0, False, False, info) for info in (None, {}, None)]))
+    env.env.reset = lambda seed=None: (OBS, None)
+    assert env.reset() is OBS
+    assert [env.step(0).env_info for _ in range(3)] == [(False,)] * 3
+    env = GymEnvWrapper(Scripted([(OBS, 1.0, False, False, info) for info in ({"x": 2.0}, None)]))
+    env.reset()
+    assert [env.step(0).env_info for _ in range(2)] == [(2.0, False), (0.0, False)]
+    env = GymEnvWrapper(Scripted([(OBS, 1.0, False, None)]))  # of the old interface
+    env.reset()
+    assert env.step(0).env_info == (False,)
+
+
+@pytest.mark.parametrize("info", [[], [1], "text", 3])
+def test_an_info_that_is_no_dict_is_named(info):
+    for step in ((OBS, 1.0, False, False, info), (OBS, 1.0, False, info)):
+        env = GymEnvWrapper(Scripted([step]))
+        env.reset()
+        with pytest.raises(TypeError, match=r"Scripted.*step\(\) returned info=.*expected a dict"):
+            env.step(0)
+    env = GymEnvWrapper(Scripted())
+    env.env.reset = lambda seed=None: (OBS, info)
+    with pytest.raises(TypeError, match=r"Scripted.*reset\(\) returned info=.*expected a dict"):
+        env.reset()
+
+
+def test_an_observation_of_two_numbers_may_be_a_tuple():
+    env = GymEnvWrapper(Scripted([((0.5, 0.25), 1.0, False, False, {})]))
+    env.env.reset = lambda seed=None: (0.5, 1)
+    assert env.reset().tolist() == [0.5, 1] and env.step(0).observation.tolist() == [0.5, 0.25]
 
 
 def test_invalid_steps_and_observations_are_named():

@@ -2,13 +2,19 @@
 
 import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
-from rlpyt.envs.gym import make
+from rlpyt.envs.gym import GymEnvWrapper, make
+from rlpyt.envs.layers import missing_seed
 from rlpyt.envs.toy import CountEnv
+from rlpyt.envs.vector.base import adapt
+from rlpyt.samplers.buffer import env_examples
+from rlpyt.samplers.context import CollectorContext
+from rlpyt.samplers.env_batch import make_env_batch
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -72,3 +78,98 @@ def test_the_first_rank_shows_the_warnings_of_equal_environments():
     assert station_warnings(1, dict(x=1)) == [False] * 4
     for rank in range(2):
         assert station_warnings(rank, different) == [True, True, True, False]
+
+
+class Image(gymnasium.Env):
+    """Episodes of four steps; ``dtype`` is that of the images, whose space is uint8."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, dtype="uint8", part=False):
+        self.dtype, self.part, self.t = dtype, part, 0
+        if part:
+            self.observation_space = gymnasium.spaces.Dict(image=self.observation_space)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self.observe(), {}
+
+    def observe(self):
+        image = np.ones((1, 36, 36), self.dtype)
+        return dict(image=image) if self.part else image
+
+    def step(self, action):
+        self.t += 1
+        return self.observe(), 1.0, False, self.t == 4, {}
+
+
+class Unseeded(Image):
+    def reset(self):
+        return super().reset()
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_the_first_observation_of_every_environment_is_checked(part):
+    second = [dict(part=part), dict(part=part, dtype="float32")]
+    for env_kwargs in (second, second[1]):
+        agent = CategoricalMlpAgent()
+        sampler = SerialSampler(Image, env_kwargs, batch_T=2, batch_B=2)
+        with pytest.raises(ValueError, match="^observation.* (is|has dtype) float32,"):
+            sampler.initialize(agent, seed=0)
+        sampler.shutdown()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_the_first_observations_of_vector_environments_are_checked(dtype):
+    def make_vec(num_envs):
+        envs = [lambda: Image(dtype)] * num_envs
+        return gymnasium.vector.SyncVectorEnv(envs, copy=False)
+
+    make_vec.batched = True
+    source = make_vec(2)
+    source.reset = lambda **kwargs: (np.ones((2, 1, 36, 36), dtype), {})
+    if dtype == "uint8":
+        env_examples(adapt(source))
+        return
+    with pytest.raises(ValueError, match="observation is float32, its space is uint8"):
+        make_env_batch([adapt(source)], CollectorContext()).reset(
+            np.zeros((2, 1, 36, 36), np.float32), range(2)
+        )
+
+
+def test_environments_that_take_no_seed_are_named_once():
+    with pytest.warns(UserWarning, match="Unseeded.reset takes no seed, so runs") as caught:
+        sampler = SerialSampler(
+            Unseeded,
+            {},
+            batch_T=2,
+            batch_B=2,
+            eval_env_kwargs={},
+            eval_n_envs=1,
+            eval_max_steps=4,
+            eval_max_trajectories=1,
+        )
+        sampler.initialize(CategoricalMlpAgent(), seed=0)
+        sampler.evaluate_agent(0)
+        sampler.shutdown()
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for env in (make("CartPole-v1"), CountEnv(), GymEnvWrapper(Image())):
+            assert missing_seed(env) is None
+
+
+def test_layers_without_a_seed_are_found_below_wrappers():
+    class Drops(gymnasium.Wrapper):
+        def reset(self):
+            return self.env.reset()
+
+    class Old(Unseeded):
+        def seed(self, seed):
+            pass
+
+    limited = gymnasium.wrappers.TimeLimit(Unseeded(), 5)
+    assert "Unseeded" in missing_seed(GymEnvWrapper(limited))[0]
+    assert "Drops" in missing_seed(GymEnvWrapper(Drops(Image())))[0]
+    assert missing_seed(GymEnvWrapper(Old())) is None

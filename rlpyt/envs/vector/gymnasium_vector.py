@@ -122,7 +122,7 @@ class GymnasiumVectorEnv(SourceAdapter):
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
                 "info). Vector environments of the old gym package are not supported."
             )
-        if self._unread_masks is not None:
+        if self._unread_masks is not None and result[1]:
             self._unread_masks.check_reset(result[1])
         return result
 

@@ -104,7 +104,11 @@ class SourceAdapter(VectorEnv):
         if reward.dtype != np.float32:
             reward = reward.astype(np.float32)
         traj_done = terminated | truncated
-        lost = self._lost_lives(info, traj_done) if "lives" in info else None
+        try:
+            has_lives = "lives" in info
+        except TypeError:
+            raise self._info_error(info) from None
+        lost = self._lost_lives(info, traj_done) if has_lives else None
         if not self._waiting.n and lost is None and not np.count_nonzero(traj_done):
             env_info = self._default_info
             if self._infos.keys:
@@ -158,6 +162,8 @@ class SourceAdapter(VectorEnv):
 
     def _store_lives(self, info: Mapping[str, Any], rows: Any) -> None:
         """Store the initial lives of these rows from the info of their reset."""
+        if not isinstance(info, Mapping):
+            raise self._info_error(info)
         lives = info.get("lives")
         if lives is not None:
             lives = np.asarray(lives)
@@ -207,11 +213,14 @@ class SourceAdapter(VectorEnv):
                     f"{'bool' if kinds == 'b' else 'numbers'}."
                 )
         if not isinstance(info, Mapping):
-            raise UnsupportedVectorEnv(
-                f"{self.source} returned info of type {type(info).__name__}, expected a dict of "
-                "arrays. Leave out wrappers such as DictInfoToList."
-            )
+            raise self._info_error(info)
         self._checked_step = True
+
+    def _info_error(self, info: Any) -> UnsupportedVectorEnv:
+        return UnsupportedVectorEnv(
+            f"{self.source} returned info of type {type(info).__name__}, expected a dict of "
+            "arrays. Leave out wrappers such as DictInfoToList."
+        )
 
     def _raise_unusable(self) -> None:
         if self._created_pid == os.getpid():
