@@ -1,9 +1,12 @@
 """Build models from users' classes and arguments."""
 
+import contextlib
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import torch
 
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -21,7 +24,8 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
         TypeError: the class does not accept one of the arguments.
     """
     try:
-        return ModelCls(**kwargs)
+        with float32_by_default():
+            return ModelCls(**kwargs)
     except TypeError as error:
         unknown = UNKNOWN.search(str(error))
         if unknown is None or unknown[1] not in kwargs:
@@ -30,6 +34,19 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
             f"{getattr(ModelCls, '__name__', ModelCls)} does not take {unknown[1]!r} ({named}); "
             f"it takes {', '.join(named_arguments(ModelCls))}."
         ) from error
+
+
+@contextlib.contextmanager
+def float32_by_default() -> Iterator[None]:
+    """Let new parameters be float32, like the records of samplers, whatever torch's default is."""
+    default = torch.get_default_dtype()
+    if default != torch.float32:
+        torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        if default != torch.float32:
+            torch.set_default_dtype(default)
 
 
 def named_arguments(cls: Any) -> list[str]:

@@ -75,7 +75,9 @@ class GreedyPolicy:
         null = buffer_func(action_space.null_value(), lambda x: torch.as_tensor(np.asarray(x)))
         with torch.no_grad():
             rows = buffer_func(self._observation, lambda leaf: _rows(torch.as_tensor(leaf)))
-            action, state, _ = agent.greedy(rows, buffer_func(null, _rows), torch.zeros(ROWS))
+            action, state, _ = agent.greedy(
+                rows, buffer_func(null, _rows), torch.zeros(ROWS, dtype=torch.float32)
+            )
         dtypes = iter([leaf.dtype for leaf in leaves_of(action)])
         self._null_action = buffer_func(null, lambda leaf: leaf.to(next(dtypes)))
         self._state = buffer_func(state, lambda leaf: torch.zeros_like(leaf[:, :1]))
@@ -100,7 +102,7 @@ class GreedyPolicy:
             for (name, leaf), path in zip(named, paths, strict=True)
         ]
         if self.reads_previous:
-            inputs.append({"name": "reward", **_described(torch.zeros(()))})
+            inputs.append({"name": "reward", **_described(torch.zeros((), dtype=torch.float32))})
             for name, null in _named_leaves(self._null_action, "state.action"):
                 inputs.append({"name": name, **_described(null), "initial": null.tolist()})
         for name, leaf in _named_leaves(self._state, "state"):
@@ -115,7 +117,10 @@ class GreedyPolicy:
             for x, start in zip(leaves, self._starts, strict=True)
         ]
         if self.reads_previous:
-            inputs += [torch.zeros(ROWS), *map(_rows, leaves_of(self._null_action))]
+            inputs += [
+                torch.zeros(ROWS, dtype=torch.float32),
+                *map(_rows, leaves_of(self._null_action)),
+            ]
         inputs += [_rows(leaf[:, 0]) for leaf in leaves_of(self._state)]
         return tuple(inputs)
 
@@ -142,7 +147,7 @@ class GreedyPolicy:
             prev_action = buffer_func(self._null_action, lambda _: next(remaining))
         else:
             B = inputs[0].shape[0]
-            reward = torch.zeros(B)
+            reward = torch.zeros(B, dtype=torch.float32)
             prev_action = buffer_func(self._null_action, lambda leaf: leaf.expand(B, *leaf.shape))
         state = buffer_func(self._state, lambda _: next(remaining).transpose(0, 1))
         action, state, dist_info = self.agent.greedy(observation, prev_action, reward, state)

@@ -69,7 +69,7 @@ class Gtrxl(nn.Module):
         T, B, H = x.shape
         if state is None:
             windows = x.new_zeros(len(self.layers), W, B, H)
-            length = torch.zeros(B, device=x.device)
+            length = x.new_zeros(B)
         else:
             windows = state.window.reshape(len(self.layers), W, B, H)
             length = state.length[0, :, 0]

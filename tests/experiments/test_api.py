@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import gymnasium
 import pytest
 import torch
 
@@ -273,3 +274,34 @@ def test_the_length_of_batches_is_the_samplers_where_sequences_need_memory():
         assert options.algo["batch_T"] != 2
     with pytest.raises(ValueError, match=r"batch_T is a setting of several parts"):
         options_of("r2d1", "CartPole-v1", batch_T=2)
+
+
+@pytest.mark.parametrize(
+    "algo, env, agent",
+    [
+        ("ppo", "CartPole-v1", dict(memory="gtrxl", memory_size=8, normalize_observation=True)),
+        ("vtrace", "Pendulum-v1", {}),
+        ("sac", "CartPole-v1", {}),
+        ("sac", "Pendulum-v1", dict(memory="gru", memory_size=8)),
+        ("td3", "Pendulum-v1", {}),
+        ("rainbow", "CartPole-v1", {}),
+        ("iqn", "CartPole-v1", {}),
+        ("r2d1", "CartPole-v1", {}),
+    ],
+)
+def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(algo, env, agent, tmp_path):
+    sampler = dict(kind="serial", batch_T=16, batch_B=4)
+    replay = {} if algo in ("ppo", "vtrace") else dict(min_steps_learn=64)
+    torch.set_default_dtype(torch.float64)
+    try:
+        kwargs = dict(steps=192, progress=False, sampler=sampler, agent=agent, **replay)
+        run = rlpyt.train(algo, env, run_dir=tmp_path / "run", **kwargs)
+        assert torch.get_default_dtype() == torch.float64
+        observation = gymnasium.make(env).reset()[0]
+        run.act(observation)
+        run.export(tmp_path / "policy.npz", steps=3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    networks = [x for x in vars(run.agent).values() if isinstance(x, torch.nn.Module)]
+    assert networks
+    assert all(x.dtype == torch.float32 for net in networks for x in net.parameters())

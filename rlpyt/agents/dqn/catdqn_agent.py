@@ -43,7 +43,7 @@ class CatDqnAgent(DqnAgent):
 
     def _atoms(self) -> torch.Tensor:
         low, high = self.settings["V_min_max"].tolist()
-        return torch.linspace(low, high, self.n_atoms)
+        return torch.linspace(low, high, self.n_atoms, dtype=torch.float32)
 
     def sample_mode(self, itr: int) -> None:
         """Sample with the algorithm's current atoms."""

@@ -200,7 +200,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         if self._mode == "eval":
             seeds = None
         elif seeds is None:
-            seeds = torch.rand(B)
+            seeds = torch.rand(B, dtype=torch.float32)
         set_row_noise(self._noisy, seeds)
 
     @property

@@ -289,8 +289,13 @@ class QpgAgent(BaseAgent):
         N, A = TRIAL_ROWS, self.env_critic_kwargs["action_size"]
         null = self.env_spaces.observation.null_value()
         observation = buffer_func(null, lambda x: torch.from_numpy(np.stack([np.asarray(x)] * N)))
-        action = torch.linspace(-0.5, 0.5, N)[:, None].expand(N, A)
-        inputs = (observation, torch.zeros(N, A), torch.zeros(N), action)
+        action = torch.linspace(-0.5, 0.5, N, dtype=torch.float32)[:, None].expand(N, A)
+        inputs = (
+            observation,
+            torch.zeros_like(action),
+            torch.zeros(N, dtype=torch.float32),
+            action,
+        )
         modes = [(module, module.training) for module in self.q_model.modules()]
         self.q_model.eval()
         try:

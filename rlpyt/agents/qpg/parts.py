@@ -223,7 +223,8 @@ class PolicyParts:
         targets, first = [], 0
         for size in self.sizes:
             if isinstance(size, int):
-                targets.append(torch.full(largest.shape[:-1], -float(size), device=largest.device))
+                lead, device = largest.shape[:-1], largest.device
+                targets.append(torch.full(lead, -float(size), dtype=torch.float32, device=device))
             else:
                 own = largest[..., first : first + len(size)]
                 targets.append(share * own.sum(-1))
@@ -243,4 +244,4 @@ def _joined(inputs: list[Tensor], like: Tensor | None) -> Tensor:
     if inputs:
         return torch.cat(inputs, -1)
     assert like is not None
-    return torch.zeros((*like.shape, 0), device=like.device)
+    return torch.zeros((*like.shape, 0), dtype=torch.float32, device=like.device)

@@ -61,7 +61,9 @@ class CategoricalDQN(DQN):
         steps = self.replayed(samples)
         p = select_at_indexes(steps.action, steps.now(self.agent))
         with torch.no_grad():
-            z = torch.linspace(self.V_min, self.V_max, self.agent.n_atoms, device=p.device)
+            z = torch.linspace(
+                self.V_min, self.V_max, self.agent.n_atoms, dtype=p.dtype, device=p.device
+            )
             target_p = steps.next(self.agent.target)
             selecting_p = steps.next.shared(self.agent) if self.double_dqn else target_p
             next_p = greedy_row(target_p, selecting_p @ z, steps.next_mask)

@@ -92,10 +92,12 @@ class IQN(QRDQN):
             gradient.
         """
         steps, device = self.replayed(samples), samples.return_.device
-        tau = torch.rand(*steps.now.lead, self.n_tau, device=device)
+        tau = torch.rand(*steps.now.lead, self.n_tau, dtype=torch.float32, device=device)
         quantiles = select_at_indexes(steps.action, steps.now(self.agent, tau))
         with torch.no_grad():
-            next_tau = torch.rand(*steps.next.lead, self.n_tau_target, device=device)
+            next_tau = torch.rand(
+                *steps.next.lead, self.n_tau_target, dtype=torch.float32, device=device
+            )
             next_quantiles = steps.next(self.agent.target, next_tau)
             acting = midpoints(self.agent.n_act_quantiles)
             select = self.agent if self.double_dqn else self.agent.target

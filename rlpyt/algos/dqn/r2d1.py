@@ -169,7 +169,7 @@ class R2D1(DQN):
         """
         env, n = samples.env, self.n_step_return
         T, B = env.reward.shape
-        default = torch.full((B,), self.new_priority)
+        default = torch.full((B,), self.new_priority, dtype=torch.float32)
         if n > T:
             return default
         q = samples.agent.agent_info.q
@@ -178,7 +178,7 @@ class R2D1(DQN):
         truncated = (timeout.bool() & done).numpy()
         targets = n_step_targets(env.reward.numpy(), done.numpy(), truncated, n, self.discount)
         rows = T - n + 1
-        next_value = torch.zeros(rows, B)
+        next_value = torch.zeros(rows, B, dtype=torch.float32)
         mask = action_mask_of(samples.env.observation[n:])
         next_value[: T - n] = greedy_value(q[n:], mask=mask)
         known = torch.from_numpy(targets.cut_after == 0)

@@ -145,7 +145,9 @@ class SAC(QpgAlgo):
     def _networks(self) -> list[ParameterGroup]:
         """Return all networks; one optimizer trains them."""
         agent = self.agent
-        start = torch.tensor(1.0 if self.fixed_alpha is None else self.fixed_alpha).log()
+        start = torch.tensor(
+            1.0 if self.fixed_alpha is None else self.fixed_alpha, dtype=torch.float32
+        ).log()
         start = start if agent.parts is None else start.repeat(agent.parts.n_parts)
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
         self._target_entropy = self.target_entropy

@@ -61,7 +61,7 @@ class ImplicitQuantileHeadModel(nn.Module):
         Returns:
             Quantiles [*lead, A, N].
         """
-        frequency = math.pi * torch.arange(self.n_cosines, device=tau.device)
+        frequency = math.pi * torch.arange(self.n_cosines, dtype=tau.dtype, device=tau.device)
         phi = torch.relu(self.embedding(torch.cos(tau.unsqueeze(-1) * frequency)))  # [.., N, F]
         quantiles: Tensor = self.head(features.unsqueeze(-2) * phi)  # [*lead, N, A]
         return quantiles.transpose(-1, -2)
@@ -103,4 +103,4 @@ def quantiles_at(
 
 def midpoints(n: int) -> Tensor:
     """Return the midpoints of n equal parts of [0, 1], [n] float32: (i + 1/2) / n."""
-    return (torch.arange(n) + 0.5) / n
+    return (torch.arange(n, dtype=torch.float32) + 0.5) / n

@@ -52,8 +52,8 @@ class NoisyLinear(nn.Module):
         mean = F.linear(input, self.weight, self.bias)
         noise = self.row_noise
         if self.training:
-            e_in = torch.randn(self.in_features, device=input.device)
-            e_out = torch.randn(self.out_features, device=input.device)
+            e_in = torch.randn(self.in_features, dtype=input.dtype, device=input.device)
+            e_out = torch.randn(self.out_features, dtype=input.dtype, device=input.device)
             noise = signed_sqrt(e_in), signed_sqrt(e_out)
         if noise is None:
             return mean
@@ -108,7 +108,7 @@ def set_row_noise(layers: list[NoisyLinear], uniform: Tensor | None) -> None:
         return
     sizes = [n for layer in layers for n in (layer.in_features, layer.out_features)]
     generator = torch.Generator()
-    noise = torch.empty(len(uniform), sum(sizes))
+    noise = torch.empty(len(uniform), sum(sizes), dtype=torch.float32)
     for row, seed in zip(noise, (uniform.double() * SEEDS).long().tolist()):
         generator.manual_seed(seed)
         row.normal_(generator=generator)
