@@ -131,7 +131,8 @@ def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_p
 @pytest.mark.parametrize("Sampler", [SerialSampler, GpuSampler])
 def test_recurrent_run_resumes_bit_for_bit(Sampler, tmp_path):
     def run(**kwargs):
-        runner = runner_for(Sampler=Sampler, algo=PPO(minibatches=3, epochs=2), **kwargs)
+        algo = PPO(minibatches=3, epochs=2, normalize_reward=True)
+        runner = runner_for(Sampler=Sampler, algo=algo, **kwargs)
         runner.agent = CategoricalLstmAgent(model_kwargs=dict(hidden_sizes=[8], lstm_size=8))
         runner.train()
         return runner
