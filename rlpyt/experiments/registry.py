@@ -211,7 +211,8 @@ def _module(name: str, kind: str) -> ModuleType:
         return sys.modules["__main__"]
     if re.fullmatch(r"[\w-]+(\.[\w-]+)*", module) is None:
         raise ValueError(f"{kind}={name!r} must be module:name, with a dotted module name.")
-    find_in_working_directory()
+    if module not in sys.modules:
+        find_in_working_directory()
     if origin(module) == "standard":
         if kind == "env":
             raise ValueError(_not_a_maker(name, f"a part of the standard module {module}"))

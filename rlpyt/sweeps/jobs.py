@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from rlpyt.errors import USAGE, DamagedFile
 from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import atomic_write, check_regular, read_regular
 from rlpyt.utils.launching.variant import plain_value
 from rlpyt.utils.signed import read_json
 
@@ -27,6 +27,7 @@ STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
 
 CANCELLED = "cancelled"
 NOTES = ("told", "remote_id")  # of an attempt, each in its own file
+MAX_NOTE_BYTES = 10_000
 BEGIN = r"--- \S+ \S+ attempt \d+: "  # written by supervisors above the output of an attempt
 UNRECORDED_END = "its end was not recorded: the machine stopped, or its supervisor was killed"
 
@@ -233,11 +234,12 @@ class JobDirectory:
 def last_lines(path: Path, count: int = 20, most_bytes: int = 20_000) -> list[str]:
     """Return the last lines of the newest attempt's output, of at most this many bytes."""
     try:
+        check_regular(path)
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - most_bytes))
             text = file.read().decode(errors="replace")
-    except OSError:
+    except (OSError, DamagedFile):
         return []
     # A progress bar redraws its line; only the last state is kept.
     lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip("\n").split("\n")]
@@ -246,7 +248,9 @@ def last_lines(path: Path, count: int = 20, most_bytes: int = 20_000) -> list[st
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+    return (
+        read_regular(path, MAX_NOTE_BYTES).decode(errors="replace").strip() if path.exists() else ""
+    )
 
 
 def _read(cls: Any, path: Path, remedy: str) -> Any:

@@ -122,6 +122,6 @@ def test_a_run_directory_does_not_run_a_command(tmp_path):
     config |= {"env": "os:system", "env_args": {"command": f"touch {tmp_path}/executed"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     torch.save({"agent_state_dict": {}, "itr": 0}, tmp_path / "params.pkl")
-    with pytest.raises(ValueError, match="must name an environment class"):
+    with pytest.raises(ValueError, match="which is not an environment"):
         rlpyt.load(tmp_path)
     assert not (tmp_path / "executed").exists()

@@ -292,6 +292,14 @@ def test_a_run_of_somebody_else_with_parts_of_rlpyt_needs_no_flag(kind, runs, he
             assert read(run_dir) == 0, name
 
 
+def test_modules_beside_the_run_of_somebody_else_are_not_imported(runs, here, monkeypatch):
+    """Modules that are imported later are not looked for in the directory of the run."""
+    run_dir = attacked(runs, "config", {"env": "gymnasium.envs.classic_control:CartPoleEnv"})
+    monkeypatch.chdir(run_dir)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", os.getcwd())])
+    assert rlpyt.load(".").name.endswith("CartPoleEnv") and os.getcwd() not in sys.path
+
+
 class OwnModel(torch.nn.Module):
     """Model of the user's program, which has imported it."""
 
