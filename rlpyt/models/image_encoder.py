@@ -14,15 +14,28 @@ from rlpyt.utils.checks import whole_number
 MIN_NATURE_SIZE = 36  # smallest height and width for the convolutions of Mnih et al. 2015
 BATCH_DIM = 4  # [N, C, H, W]
 NATURE = dict(channels=[32, 64, 64], kernel_sizes=[8, 4, 3], strides=[4, 2, 1], paddings=[0, 0, 0])
+MIN_STRIDED_SIZE = 16  # below it, convolutions without strides keep small objects apart
+STRIDED = dict(channels=[16, 32, 64], kernel_sizes=[3, 3, 3], strides=[2, 2, 2], paddings=[1, 1, 1])
 SMALL = dict(channels=[16, 32], kernel_sizes=[3, 3], strides=[1, 2], paddings=[1, 1])
+
+
+def default_convolutions(image_shape: Sequence[int]) -> Mapping[str, list[int]]:
+    """Return settings of convolutions for images [C, H, W]; see `ImageEncoder`.
+
+    The linear layer has 1,024 inputs for 32 x 32 pixels, and 800 for 10 x 10.
+    """
+    side = min(image_shape[1:])
+    if side < MIN_STRIDED_SIZE:
+        return SMALL
+    return NATURE if side >= MIN_NATURE_SIZE else STRIDED
 
 
 class ImageEncoder(nn.Module):
     """Convolutions and one linear layer, from an image to a vector of features.
 
     By default images of at least 36 x 36 pixels have the three convolutions of Mnih et al. 2015,
-    and smaller ones, as in MinAtar or MiniGrid, two of 3 x 3. Initial weights are orthogonal, with
-    gain sqrt(2).
+    those of at least 16 x 16 three of 3 x 3, each with stride 2, and smaller ones, as in MinAtar or
+    MiniGrid, two of 3 x 3. Initial weights are orthogonal, with gain sqrt(2).
 
     Args:
         shape: shape of an image, or of a stack of images, whose channels are joined.
@@ -46,7 +59,7 @@ class ImageEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.shape = shape
-        default = NATURE if min(shape.chw[1:]) >= MIN_NATURE_SIZE else SMALL
+        default = default_convolutions(shape.chw)
         self.conv = Conv2dHeadModel(
             shape.chw,
             channels or default["channels"],

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.image_encoder import SMALL, build_encoder
+from rlpyt.models.image_encoder import build_encoder, default_convolutions
 from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
@@ -415,7 +415,7 @@ class ImageModel(Network):
         default: Mapping[str, Sequence[int]] = self.convolutions
         given = (channels, kernel_sizes, strides, paddings)
         if not any(given) and not use_maxpool and _too_small(image_shape, default):
-            default = SMALL
+            default = default_convolutions(image_shape)
         self.conv = Conv2dHeadModel(
             image_shape=image_shape,
             channels=channels or default["channels"],

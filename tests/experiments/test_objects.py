@@ -4,7 +4,7 @@ import functools
 import json
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gymnasium
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.errors import DamagedFile
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.options import read_options
@@ -283,3 +284,25 @@ def test_a_file_of_a_package_is_imported_with_its_name(file, tmp_path):
     (tmp_path / "own_package_of_envs" / "near.py").touch()
     made = rlpyt.make("own_package_of_envs/far.py:Far")
     assert type(made.unwrapped).__module__ == "own_package_of_envs.far"
+
+
+class Images(Reach):
+    """Small images and continuous actions."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (1, 16, 16), np.uint8)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self):
+        super().__init__(goal=np.zeros((1, 16, 16), np.float32))
+        self.goal = self.goal.astype(np.uint8)
+
+
+def test_another_network_than_the_saved_one_is_named_and_can_be_given(tmp_path):
+    older = dict(channels=[2], kernel_sizes=[3], strides=[4], feature_size=4)
+    model = dict(encoder=older, hidden_sizes=[4])
+    run, _ = train("ppo", Images, tmp_path, agent=dict(model=model))
+    agent = replace(run.options.agent, model={"hidden_sizes": [4]})
+    replace(run.options, agent=agent).write(tmp_path)  # as if the default had been another one
+    with pytest.raises(DamagedFile, match="does not match ppo on .*Images with the network of"):
+        rlpyt.load(tmp_path)
+    assert rlpyt.load(tmp_path, agent=dict(model=model)).evaluate(1) == run.evaluate(1)
