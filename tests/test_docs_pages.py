@@ -25,6 +25,7 @@ COMMANDS = [  # pages whose commands run
     "hooks",
     "checkpoints",
     "debugging",
+    "recipes",
     "action_masks",
     "hybrid_actions",
 ]
