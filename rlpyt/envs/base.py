@@ -8,10 +8,14 @@ An environment is built and used in one process. To write a custom one, subclass
 methods (``seed``, ``get_state``, ``set_state``, ``close``) have minimal defaults.
 """
 
+import contextlib
+import copy
+import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rlpyt.envs.layers import wrappers_of
 from rlpyt.spaces.base import Space
 
 EnvStep = namedtuple("EnvStep", ["observation", "reward", "done", "env_info"])
@@ -134,6 +138,20 @@ def _required(env: Env, name: str) -> Any:
     return space
 
 
+def own_spaces(env: Any) -> None:
+    """Give an environment copies of spaces that are attributes of its class.
+
+    All instances share those, so their random samples would depend on the other environments of
+    the process. Layers that do not accept attributes keep the shared ones.
+    """
+    for layer in wrappers_of(env):
+        for name in ("action_space", "observation_space", "_action_space", "_observation_space"):
+            shared = inspect.getattr_static(type(layer), name, None)
+            if hasattr(shared, "sample") and name not in getattr(layer, "__dict__", ()):
+                with contextlib.suppress(AttributeError, TypeError):
+                    setattr(layer, name, copy.deepcopy(shared))
+
+
 def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: str = "") -> Any:
     """Build one environment and check its interface.
 
@@ -182,6 +200,7 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
 
     if is_vector_env(env):
         return adapt(env)
+    own_spaces(env)
     spaces = getattr(env, "observation_space", None), getattr(env, "action_space", None)
     if is_gym_env(env) and not all(isinstance(space, Space) for space in spaces):
         from rlpyt.envs.gym import GymEnvWrapper

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import Wrapper
 
 from rlpyt.envs import gym_state
-from rlpyt.envs.base import EnvLayer, EnvStep, is_gym_env
+from rlpyt.envs.base import EnvLayer, EnvStep, is_gym_env, own_spaces
 from rlpyt.envs.channels import ChannelsFirst, looks_channels_last
 from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
 from rlpyt.envs.gym_registry import make_registered
@@ -73,6 +73,7 @@ class GymEnvWrapper(EnvLayer):
         force_float32: bool = True,
     ) -> None:
         env = _checked(env)
+        own_spaces(env)
         self.env = env
         self._action_space = _wrapped(env.action_space, act_null_value, "act", force_float32, True)
         space = _wrapped(env.observation_space, obs_null_value, "obs", force_float32)

@@ -56,6 +56,7 @@ class EnvBatch:
 
     B: int
     can_hold = True  # True if held rows are not stepped and keep their state
+    _random_actions = "env"  # purpose of the random stream of ``sample_action``
 
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         self.envs, self.context = envs, context
@@ -64,6 +65,7 @@ class EnvBatch:
         self._record: Any = None  # the observations that are written
         self._categories: CategoryCheck | None = None
         self._bounds: BoundsCheck | None = None
+        self._action_spaces: dict[int, Any] = {}  # by row, for random actions
 
     @property
     def spaces(self) -> EnvSpaces:
@@ -100,6 +102,14 @@ class EnvBatch:
         Raises:
             ValueError: no action is valid.
         """
+        space = self._action_spaces.get(b)
+        if space is None:  # a copy, since environments may share theirs
+            space = self._action_spaces[b] = copy.deepcopy(self._action_space(b))
+            space.seed(env_seed(seed, rank, self._random_actions))
+        return space.sample() if mask is None else sample_valid(space, mask)
+
+    def _action_space(self, b: int) -> Any:
+        """Return the action space of row b."""
         raise NotImplementedError
 
     def hold(self, rows: Iterable[int]) -> None:
@@ -331,9 +341,8 @@ class ListEnvBatch(EnvBatch):
         rows = [tuple(leaf[b].data for leaf in leaves) for b in range(self.B)]
         return rows if leaves is observation else [row for (row,) in rows]
 
-    def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
-        """Return a sample of the environment's action space."""
-        return _sample(self.envs[b].action_space, mask)
+    def _action_space(self, b: int) -> Any:
+        return self.envs[b].action_space
 
     def _write_info(self, env_info: NamedArrayTuple, b: int, info: Any) -> None:
         if not info:
@@ -375,12 +384,12 @@ class VectorEnvBatch(EnvBatch):
     """
 
     can_hold = False
+    _random_actions = "random actions"
 
     def __init__(self, envs: Sequence[Any], context: CollectorContext) -> None:
         super().__init__(envs, context)
         edges = np.cumsum([0, *(env.n for env in envs)])
         self.B = int(edges[-1])
-        self._action_spaces: dict[int, Any] = {}
         self._validation = _ValidationSchedule()
         self._shapes: list[Any] = []
         self._ranges = [
@@ -460,12 +469,8 @@ class VectorEnvBatch(EnvBatch):
         super()._write_into(observation)
         self._shapes = [shapes_of(observation[rows]) for _, rows in self._ranges]
 
-    def sample_action(self, b: int, seed: int, rank: int, mask: Array | None = None) -> Any:
-        """Return a sample of row b's copy of the action space."""
-        if b not in self._action_spaces:
-            self._action_spaces[b] = copy.deepcopy(self.spaces.action)
-            self._action_spaces[b].seed(env_seed(seed, rank, "random actions"))
-        return _sample(self._action_spaces[b], mask)
+    def _action_space(self, b: int) -> Any:
+        return self.spaces.action
 
     def _watch_rows(
         self,
@@ -496,10 +501,6 @@ def _fits(result: EnvStep, shape: tuple[Any, ...], n: int) -> bool:
         return fits and shapes_of(o) == shape  # type: ignore[no-any-return]
     except (AttributeError, TypeError, ValueError):
         return False
-
-
-def _sample(action_space: Any, mask: Array | None) -> Any:
-    return action_space.sample() if mask is None else sample_valid(action_space, mask)
 
 
 def make_env_batch(envs: Sequence[Any], context: CollectorContext) -> EnvBatch:

@@ -1,15 +1,19 @@
 """Every sampler gives the same batches; what they hold is checked against a plain loop."""
 
+import gymnasium
 import numpy as np
 import psutil
 import pytest
+from gymnasium import spaces
 
+from rlpyt.agents.random import RandomAgent
 from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.layout import SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import env_seed, stream
@@ -18,10 +22,12 @@ from tests.parts import EchoAgent
 T, B = 7, 4
 
 
-def collect(SamplerCls, n_batches=3, workers=2, T=T, B=B, **kwargs):
+def collect(
+    SamplerCls, n_batches=3, workers=2, T=T, B=B, EnvCls=CountEnv, AgentCls=EchoAgent, **kwargs
+):
     kwargs = {"env_kwargs": dict(length=5, life=3), "max_decorrelation_steps": 6, **kwargs}
-    sampler = SamplerCls(EnvCls=CountEnv, batch_T=T, batch_B=B, **kwargs)
-    sampler.initialize(EchoAgent(), affinity=dict(n_workers=workers), seed=11, bootstrap_value=True)
+    sampler = SamplerCls(EnvCls=EnvCls, batch_T=T, batch_B=B, **kwargs)
+    sampler.initialize(AgentCls(), affinity=dict(n_workers=workers), seed=11, bootstrap_value=True)
     try:
         out = []
         for itr in range(n_batches):
@@ -42,6 +48,86 @@ def test_batches_equal_serial_for_any_number_of_workers(Collector, workers):
             assert np.array_equal(x, y)
         key = lambda info: sorted(info.items())
         assert sorted(map(key, infos_a)) == sorted(map(key, infos_b))
+
+
+class OwnSpaces(gymnasium.Env):
+    """An environment with spaces of its own, whose observation shows its last actions."""
+
+    def __init__(self):
+        self.observation_space = spaces.Box(-1e6, 1e6, (2,), np.float32)
+        self.action_space = spaces.Discrete(7)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.last = 0, 0
+        return self.observe()
+
+    def step(self, action):
+        self.t += 1
+        self.last = 10 * self.last % 1000 + int(action)
+        observation, info = self.observe()
+        return observation, 1.0, False, self.t == 9, info
+
+    def observe(self):
+        return np.array([self.t, self.last], np.float32), {}
+
+
+class SharedSpaces(OwnSpaces):
+    observation_space = OwnSpaces().observation_space
+    action_space = OwnSpaces().action_space
+
+    def __init__(self):
+        pass
+
+
+class SamplesItsSpaces(SharedSpaces):
+    def step(self, action):
+        noise = self.observation_space.sample()
+        observation, *others = super().step(int(self.action_space.sample()))
+        return np.concatenate([observation[:1], noise[:1]]), *others
+
+
+class MaskedSharedSpaces(SharedSpaces):
+    def observe(self):
+        mask = np.ones(7, np.int8)
+        mask[: self.t % 5] = 0
+        return super().observe()[0], {"action_mask": mask}
+
+
+class SpacesOfModule(SharedSpaces):
+    action_space = property(lambda self: SharedSpaces.action_space)
+
+
+def rows_that_sample_their_spaces(num_envs):
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    return gymnasium.vector.SyncVectorEnv([SamplesItsSpaces] * num_envs, autoreset_mode=mode)
+
+
+rows_that_sample_their_spaces.batched = True
+SHARE = [SamplesItsSpaces, MaskedSharedSpaces, SpacesOfModule, rows_that_sample_their_spaces]
+PARALLEL = [(CpuSampler, 1), (CpuSampler, 4), (GpuSampler, 2), (AlternatingSampler, 4)]
+
+
+@pytest.mark.parametrize("EnvCls", SHARE)
+def test_environments_that_share_spaces_draw_the_same_in_every_layout(EnvCls):
+    kwargs = dict(EnvCls=EnvCls, AgentCls=RandomAgent, env_kwargs={}, n_batches=1)
+    serial = collect(SerialSampler, **kwargs)[0][0]
+    assert len(np.unique(leaves_of(serial.env.observation)[0][-1], axis=0)) == B
+    for SamplerCls, workers in PARALLEL:
+        batch = collect(SamplerCls, workers=workers, **kwargs)[0][0]
+        assert all(map(np.array_equal, leaves_of(serial), leaves_of(batch)))
+
+
+def test_shared_spaces_draw_what_own_ones_do_and_stay_as_they_were():
+    kwargs = dict(AgentCls=RandomAgent, env_kwargs={}, n_batches=1)
+    own = collect(SerialSampler, EnvCls=OwnSpaces, **kwargs)[0][0]
+    SharedSpaces.action_space.seed(1)
+    shared = collect(SerialSampler, EnvCls=SharedSpaces, **kwargs)[0][0]
+    assert all(map(np.array_equal, leaves_of(own), leaves_of(shared)))
+    again = spaces.Discrete(7, seed=1)
+    assert SharedSpaces.action_space.sample() == again.sample()
+    # The numbers of earlier releases.
+    assert own.env.observation[0, :, 1].tolist() == [0, 332, 10, 0]
 
 
 class ThreeGroups(AlternatingSampler):

@@ -19,6 +19,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers import vector as gym_wrappers
 
+from rlpyt.envs.base import own_spaces
 from rlpyt.envs.masks import UnreadMasks, add_vector_masks
 from rlpyt.envs.normalizers import RAW_REWARD, with_raw_rewards
 from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
@@ -80,6 +81,9 @@ class GymnasiumVectorEnv(SourceAdapter):
                 self._raise_no_partial_reset(
                     envs, "does not support" if known else "is not known to support"
                 )
+        self._rows = getattr(envs.unwrapped, "envs", ())  # of SyncVectorEnv
+        for env in self._rows:
+            own_spaces(env)
         envs, has_raw_reward = with_raw_rewards(add_vector_masks(envs))
         if has_raw_reward and RAW_REWARD not in info_keys:
             keys = info_keys if isinstance(info_keys, Mapping) else dict.fromkeys(info_keys, FLOAT)
@@ -128,6 +132,9 @@ class GymnasiumVectorEnv(SourceAdapter):
 
     def _reset_with(self, seeds: list[int]) -> Any:
         """Reset with a seed per row; sources that accept only one number get the first."""
+        for env, seed in zip(self._rows, seeds):
+            env.action_space.seed(seed)
+            env.observation_space.seed(seed)
         if self._seed_list:
             try:
                 return self.source.reset(seed=seeds)
