@@ -1,5 +1,6 @@
 """Algorithms, samplers, runners and environments built from options."""
 
+import contextlib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from rlpyt.experiments.registry import (
 )
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
@@ -318,11 +320,8 @@ def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
             if not message.startswith(("TypeError", "ValueError", "ImportError")):
                 raise
             raise ValueError(f"The environment cannot be made: {message}") from error
-    env = recipe.make()
-    try:
+    with Surroundings().checked(), contextlib.closing(recipe.make()) as env:
         return env.spaces
-    finally:
-        env.close()
 
 
 def _toy_class(name: str) -> Any:

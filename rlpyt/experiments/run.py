@@ -25,6 +25,7 @@ from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.utils import torchrun
@@ -72,6 +73,7 @@ def train(
         WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
     """
     hub.refuse(run_dir)
+    run_dir = run_dir.absolute()  # environments may change the working directory
     options = with_ranks_of_torchrun(rebuilt(options, run_dir))
     if not torchrun.is_first():
         runner = build_runner(options, run_dir, resume=resume)
@@ -419,7 +421,7 @@ class Run:
             raise ValueError(f"episodes={episodes} must be at least 1.")
         if max_steps is not None:
             max_steps = whole_number("max_steps", max_steps, 1)
-        with undisturbed(), contextlib.closing(self.env()) as env:
+        with Surroundings().checked(), contextlib.closing(self.env()) as env:
             set_seed(seed)  # for sampled actions
             limit = max_steps or max(EVAL_STEPS, getattr(env, "horizon", None) or 0)
             played = [self._play(env, seed + i, deterministic, limit) for i in range(episodes)]

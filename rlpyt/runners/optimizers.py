@@ -20,11 +20,10 @@ from rlpyt.processes.pipe import Pipes
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
 from rlpyt.runners.rank_watch import Kind, kind_of
-from rlpyt.runners.run_state import random_state, set_random_state
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
-from rlpyt.utils.seed import set_seed
+from rlpyt.utils.seed import random_state, set_random_state, set_seed
 
 PROCESS_NAME = "optimizer rank"
 CONNECT_S = 300.0  # time limit for connecting

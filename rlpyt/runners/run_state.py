@@ -1,14 +1,10 @@
 """Counters and statistics of a run, which are part of its checkpoints."""
 
-import random
 import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
-import torch
 
 from rlpyt.runners.usage import PhaseClock
 from rlpyt.utils.collections import AttrDict
@@ -104,27 +100,3 @@ def to_plain(traj_infos: Iterable[Any]) -> list[dict[str, Any]]:
 def from_plain(dictionaries: Iterable[dict[str, Any]]) -> list[AttrDict]:
     """Convert dictionaries from ``to_plain`` back to trajectory infos."""
     return [AttrDict(**d) for d in dictionaries]
-
-
-def random_state() -> dict[str, Any]:
-    """Return the states of the global generators of random, numpy and torch."""
-    version, internal, gauss = random.getstate()
-    name, keys, pos, has_gauss, cached = np.random.get_state()
-    state = {
-        "python": [version, list(internal), gauss],
-        "numpy": [name, np.asarray(keys), int(pos), int(has_gauss), float(cached)],
-        "torch": torch.get_rng_state(),
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    return state
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    """Restore the global generators to a state from ``random_state``."""
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    np.random.set_state(tuple(state["numpy"]))
-    torch.set_rng_state(state["torch"].cpu())
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])

@@ -29,7 +29,7 @@ from rlpyt.runners.hooks import (
     terminal_is_owned,
 )
 from rlpyt.runners.progress import TerminalProgress
-from rlpyt.runners.run_state import RunState, add_opt_info, random_state, set_random_state
+from rlpyt.runners.run_state import RunState, add_opt_info
 from rlpyt.runners.usage import PhaseClock, ResourceUse, rate
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import Hardware, decoded
@@ -44,7 +44,14 @@ from rlpyt.utils.processes import pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
 from rlpyt.utils.resumption import asked_to_resume
-from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
+from rlpyt.utils.seed import (
+    check_seed,
+    env_seed,
+    make_seed,
+    random_state,
+    set_random_state,
+    set_seed,
+)
 from rlpyt.utils.signed import signed
 
 NEW_EPISODES = (
@@ -140,9 +147,10 @@ class MinibatchRlBase(BaseRunner):
         self.eval_interval_steps = eval_interval_steps
         if eval_interval_steps is not None:
             self.eval_interval_steps = whole_number("eval_interval_steps", eval_interval_steps, 0)
-        self.checkpoint_dir = checkpoint_dir
+        # Absolute, since environments may change the working directory.
+        self.checkpoint_dir = None if checkpoint_dir is None else os.path.abspath(checkpoint_dir)
         self.checkpoint_interval_steps = checkpoint_interval_steps
-        self.resume_from = resume_from
+        self.resume_from = None if resume_from is None else os.path.abspath(resume_from)
         own_hooks = [*self.own_hooks(), CheckpointHook(checkpoint_interval_steps)]
         self.hooks = [*own_hooks, *hooks]
         self._n_own_hooks = len(own_hooks)

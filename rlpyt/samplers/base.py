@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.weights import share_weights
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
-from rlpyt.samplers.environments import try_environment
+from rlpyt.samplers.environments import Around, try_environment
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
 from rlpyt.utils.recorded import Recorded
@@ -273,8 +274,13 @@ class BaseSampler(Recorded):
             )
         return [kwargs[b % len(kwargs)] for b in range(n)]
 
-    def _try_environment(self, in_child: bool) -> Any:
-        """Step one environment, in a child process or in this one; return the examples."""
+    def _try_environment(self, in_child: bool, around: Around = contextlib.nullcontext) -> Any:
+        """Step one environment, in a child process or in this one; return the examples.
+
+        Args:
+            in_child: True to step it in a child process.
+            around: context for the environment's calls in this process.
+        """
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         return try_environment(
             self.EnvCls,
@@ -282,6 +288,7 @@ class BaseSampler(Recorded):
             in_child,
             self.start_method,
             self.start_timeout_s,
+            around,
         )
 
     def _initialize_agent(self, share_memory: bool, rank: int = 0, world_size: int = 1) -> None:

@@ -17,6 +17,8 @@ from rlpyt.utils.seed import undisturbed
 if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
 
+Around = Callable[[], contextlib.AbstractContextManager[None]]
+
 
 def try_environment(
     make: Callable[..., Any],
@@ -24,6 +26,7 @@ def try_environment(
     in_child: bool,
     start_method: str | None = None,
     timeout_s: float = 300.0,
+    around: Around = contextlib.nullcontext,
 ) -> Any:
     """Make an environment, take a step, close it, and return ``env_examples`` of the step.
 
@@ -32,6 +35,7 @@ def try_environment(
         in_child: True to do this in a child process, as samplers with workers do.
         start_method: start method of the child process.
         timeout_s: time limit in seconds.
+        around: context for the environment's calls in this process.
 
     Raises:
         WorkerError: the environment failed in a child; without a child its exception is passed on.
@@ -40,21 +44,27 @@ def try_environment(
         what = f"trying out {describe_env(make, kwargs)}"
         settings: dict[str, Any] = dict(start_method=start_method, timeout_s=timeout_s, what=what)
         return run_in_child(_try_out, make, kwargs, **settings)
-    with undisturbed(), contextlib.closing(_try_out(make, kwargs)) as generator:
+    with undisturbed(), contextlib.closing(_try_out(make, kwargs, around)) as generator:
         return next(generator)
 
 
-def _try_out(make: Callable[..., Any], kwargs: dict[str, Any]) -> Generator[Any, None, None]:
+def _try_out(
+    make: Callable[..., Any], kwargs: dict[str, Any], around: Around = contextlib.nullcontext
+) -> Generator[Any, None, None]:
     """Yield examples of one step, then close the environment."""
     if takes_rows(make, kwargs):
         kwargs = with_rows(make, kwargs, [0])
-    with warnings.catch_warnings():  # environment 0 of the sampler shows them
-        warnings.simplefilter("ignore", UserWarning)
+    # Environment 0 of the sampler shows its warnings.
+    with around(), warnings.catch_warnings(action="ignore", category=UserWarning):
         env = build_env(make, kwargs, "trying it out")
     try:
-        yield env_examples(env)
+        env.action_space.sample()  # seeds the space from the global generator
+        with around():
+            examples = env_examples(env)
+        yield examples
     finally:
-        close_quietly([env])
+        with around():
+            close_quietly([env])
 
 
 def takes_rows(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits, Meanwhile, Replied
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import BEAT, Progress, allocate_progress
+from rlpyt.processes.status import BEAT, Progress, allocate_progress, describe_env
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.env_worker import (
@@ -27,6 +27,7 @@ from rlpyt.samplers.env_worker import (
 )
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout, rows_per_worker
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
@@ -65,6 +66,7 @@ class Sampler(BaseSampler):
     slots: Sequence[Any] = ()
     progress: Any = None  # activity numbers of this process, if its parent watches it
     _env_worker: EnvWorker | None = None
+    _surroundings: Surroundings  # of an environment worker in this process
     _worker_group: ChildGroup | None = None
     _server: ActionServer | None = None
     _served_batch: tuple[Any, ...] = ()  # (slot, ``replied``) of the batch being collected
@@ -146,8 +148,11 @@ class Sampler(BaseSampler):
         rows_per_worker(self.batch_spec.B, n_env_workers, self.layout.groups)  # raises if uneven
         in_workers = self.layout.processes and self.layout.agent == "local"
         serialized_agent = serialize.dumps(self.agent if in_workers else None)  # as constructed
+        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        self._surroundings = Surroundings(describe_env(self.EnvCls, kwargs[0]))
         if self.examples is None:
-            self.examples = self._try_environment(self.layout.processes)
+            around = self._surroundings.checked
+            self.examples = self._try_environment(self.layout.processes, around)
         self._initialize_agent(in_workers, rank, world_size)
         if not self.slots:
             memory = Arena() if self.layout.processes else False
@@ -169,8 +174,10 @@ class Sampler(BaseSampler):
             self._finalizer = weakref.finalize(self, self._worker_group.shutdown)
             self._finalizer.atexit = False  # at exit the group stops its children itself
         else:
-            self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
-            with undisturbed():  # keep this process's random streams, as with workers
+            with self._surroundings.checked():
+                self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
+            # Keep this process's random streams, as with workers.
+            with undisturbed(), self._surroundings.checked(acting=True):
                 try:
                     self._env_worker.start()
                 except Exception as error:
@@ -326,7 +333,8 @@ class Sampler(BaseSampler):
         self._check_ready()
         assert self._env_worker is not None
         try:
-            return [getattr(self._env_worker, method)(*args)]
+            with self._surroundings.around():
+                return [getattr(self._env_worker, method)(*args)]
         except (SystemExit, GeneratorExit) as error:
             if raised_by_signal(error):
                 raise
@@ -426,6 +434,8 @@ class Sampler(BaseSampler):
         if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         state.update(self.lasting_state())
+        if self._env_worker is not None:
+            state["surroundings"] = self._surroundings.state_dict()
         if self._server is not None:
             state["server"] = self._server.state_dict()
         return state
@@ -455,7 +465,9 @@ class Sampler(BaseSampler):
             self._call("load_statistics", statistics)
             return False
         if self._worker_group is None:
-            return bool(self._call("load_state_dict", env_workers[0])[0])
+            exact = bool(self._call("load_state_dict", env_workers[0])[0])
+            self._surroundings.load_state_dict(state.get("surroundings", {}))
+            return exact
         exact = all(self._worker_group.call_each("load_state_dict", [(s,) for s in env_workers]))
         if exact and self._server is not None:
             self._server.load_state_dict(state["server"])
@@ -517,7 +529,8 @@ class Sampler(BaseSampler):
             self._server.forget_names()
             self._server = None
         if self._env_worker is not None:
-            self._env_worker.close()
+            with self._surroundings.checked():
+                self._env_worker.close()
             self._env_worker = None
 
 

@@ -4,6 +4,7 @@ import csv
 import inspect
 import json
 import math
+import os
 import subprocess
 import sys
 from argparse import Namespace
@@ -392,7 +393,7 @@ def test_snapshot_settings_are_checked():
     with pytest.raises(ValueError, match="gap must be at least 1 iteration, got 0"):
         logger.set_snapshot_gap(0)
     logger.set_snapshot_dir("somewhere")
-    assert logger.get_snapshot_dir() == "somewhere"
+    assert logger.get_snapshot_dir() == os.path.abspath("somewhere")
 
 
 # Settings as JSON, tables as text

@@ -208,17 +208,17 @@ class Logger:
 
     def add_text_output(self, file_name: PathLike) -> None:
         """Add a file to which text lines are appended."""
-        name = os.fspath(file_name)
+        name = os.path.abspath(file_name)
         if name not in self._texts:
             self._texts[name] = Guarded(TextFile(_with_parent(name)), name, limit=None)
 
     def remove_text_output(self, file_name: PathLike) -> None:
         """Close a text file; unknown files are ignored."""
-        _close(self._texts.pop(os.fspath(file_name), None))
+        _close(self._texts.pop(os.path.abspath(file_name), None))
 
     def add_tabular_output(self, file_name: PathLike, append: bool = False) -> None:
         """Add a CSV file for rows; it is emptied unless ``append`` is set or it was held."""
-        name = os.fspath(file_name)
+        name = os.path.abspath(file_name)
         if name in self._held_tables:
             self._tables[name] = self._held_tables.pop(name)
         elif name not in self._tables:
@@ -228,11 +228,11 @@ class Logger:
     def remove_tabular_output(self, file_name: PathLike) -> None:
         """Close a CSV file; unknown files are ignored."""
         for tables in (self._tables, self._held_tables):
-            _close(tables.pop(os.fspath(file_name), None))
+            _close(tables.pop(os.path.abspath(file_name), None))
 
     def hold_tabular_output(self, file_name: PathLike) -> None:
         """Pause a CSV file until ``add_tabular_output`` is called with it again."""
-        name = os.fspath(file_name)
+        name = os.path.abspath(file_name)
         if name in self._tables:
             self._held_tables[name] = self._tables.pop(name)
 
@@ -271,7 +271,7 @@ class Logger:
     def set_tf_summary_dir(self, dir_name: PathLike | None) -> None:
         """Write rows for TensorBoard to this directory; None disables it."""
         self.set_tf_summary_writer(None if dir_name is None else TensorBoardSink(dir_name).writer)
-        self._summary_dir = None if dir_name is None else os.fspath(dir_name)
+        self._summary_dir = None if dir_name is None else os.path.abspath(dir_name)
 
     def get_tf_summary_dir(self) -> str | None:
         """Return the directory given to ``set_tf_summary_dir``."""
@@ -293,7 +293,7 @@ class Logger:
 
     def set_snapshot_dir(self, dir_name: PathLike | None) -> None:
         """Set the directory of snapshots; None disables them."""
-        self._snapshot_dir = None if dir_name is None else os.fspath(dir_name)
+        self._snapshot_dir = None if dir_name is None else os.path.abspath(dir_name)
 
     def get_snapshot_dir(self) -> str | None:
         """Return the directory of snapshots, or None."""

@@ -1,0 +1,238 @@
+"""Process-wide settings of environments that run in the process of the trainer.
+
+An environment may seed the global generators, change the working directory, or set torch's default
+dtype. In a worker process this concerns the worker alone. In the trainer's process, `Surroundings`
+keeps two values of each setting that an environment has changed: the environment's, in force while
+environments run, and the trainer's, in force otherwise. Settings that no environment has changed
+are not touched, and the calls in which changes are looked for become rare, so that this costs
+nothing in a usual run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import locale
+import os
+import random
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from rlpyt.utils.seed import random_state, set_random_state, undisturbed
+
+N_FIRST = 16  # calls that are all checked; later ones are at powers of two
+
+
+class Setting(NamedTuple):
+    """A setting of the process: its name, and how to read and to set it."""
+
+    name: str
+    get: Callable[[], Any]
+    set: Callable[[Any], object]
+    is_generator: bool = False
+    shared: bool = True  # False: environments do not get their own value back
+
+
+def _torch_generators() -> Any:
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state_all() if used else []
+    return torch.initial_seed(), torch.get_rng_state(), cuda
+
+
+def _set_torch_generators(state: Any) -> None:
+    torch.set_rng_state(state[1])
+    if state[2]:
+        torch.cuda.set_rng_state_all(state[2])
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was deleted
+        return None
+
+
+def _enter_directory(path: str | None) -> None:
+    if path is not None:
+        with contextlib.suppress(FileNotFoundError):
+            os.chdir(path)
+
+
+def _set_default_device(device: torch.device) -> None:
+    torch.set_default_device(None if device.type == "cpu" else device)  # any device slows torch
+
+
+def _set_torch_print_options(options: Any) -> None:
+    vars(torch._tensor_str.PRINT_OPTS).update(vars(options))
+
+
+def _signal_handlers() -> Any:
+    return [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+
+def _set_signal_handlers(handlers: Any) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), handlers):
+            if handler is not None:  # None: not installed by Python
+                signal.signal(number, handler)
+
+
+def _set_deterministic(state: Any) -> None:
+    torch.use_deterministic_algorithms(state[0], warn_only=state[1])
+
+
+TORCH = Setting("torch's random generator", _torch_generators, _set_torch_generators, True)
+SETTINGS = (
+    Setting("Python's random generator", random.getstate, random.setstate, True),
+    Setting("numpy's random generator", np.random.get_state, np.random.set_state, True),
+    TORCH,
+    Setting("the working directory", _working_directory, _enter_directory),
+    Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
+    Setting("torch's default device", torch.get_default_device, _set_default_device),
+    Setting("torch's grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
+    Setting("the number of torch threads", torch.get_num_threads, torch.set_num_threads),
+    Setting(
+        "torch's use of deterministic algorithms",
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        _set_deterministic,
+    ),
+    Setting(
+        "torch's matmul precision",
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    Setting(
+        "torch's print options",
+        lambda: copy.copy(torch._tensor_str.PRINT_OPTS),
+        _set_torch_print_options,
+    ),
+    Setting(
+        "numpy's print options",
+        np.get_printoptions,
+        lambda options: np.set_printoptions(**options),
+    ),
+    Setting("numpy's error handling", np.geterr, lambda kinds: np.seterr(**kinds)),
+    Setting(
+        "the locale",
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda name: locale.setlocale(locale.LC_ALL, name),
+    ),
+    # Ctrl-C stops a run at all times.
+    Setting("signal handlers", _signal_handlers, _set_signal_handlers, shared=False),
+)
+
+
+class Surroundings:
+    """Keeps settings of the process apart that environments change.
+
+    Args:
+        who: name of the environment, for the warning; empty: do not warn.
+    """
+
+    def __init__(self, who: str = "") -> None:
+        self._who = who
+        self._changed: dict[Setting, Any] = {}  # value of the environments
+        self._n_calls = 0
+
+    @property
+    def changed(self) -> list[str]:
+        """Return the names of the settings that are kept apart."""
+        return [setting.name for setting in self._changed]
+
+    def around(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context for a call in which environments step and the agent may act."""
+        self._n_calls += 1
+        n = self._n_calls
+        if n <= N_FIRST or not n & (n - 1):
+            return self.checked(acting=True)
+        return self._swapped() if self._changed else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def checked(self, acting: bool = False) -> Iterator[None]:
+        """Keep every setting apart that changes in this block, from now on.
+
+        Args:
+            acting: True if the agent may act, which draws from global generators.
+        """
+        before = [setting.get() for setting in SETTINGS]
+        found = []
+        with self._swapped():
+            start = [setting.get() for setting in SETTINGS]
+            try:
+                yield
+            finally:
+                for setting, old, first in zip(SETTINGS, before, start):
+                    new = setting.get()
+                    if acting and setting is TORCH:  # agents draw from it, so compare the seeds
+                        unchanged = first[0] == new[0]
+                    else:
+                        unchanged = same(first, new)
+                    if unchanged or setting in self._changed:
+                        continue
+                    self._changed[setting] = new
+                    setting.set(old)
+                    found.append(setting.name)
+        if found and self._who:
+            who = f"{self._who}{' or its agent' if acting else ''}"
+            warnings.warn(
+                f"{who} changes {', '.join(found)} of this process. Training keeps its own, and "
+                "environments theirs. Let the environment use its own generators "
+                "(self.np_random of gymnasium.Env) and restore what it sets, or run it in worker "
+                "processes (CpuSampler; --sampler.kind cpu).",
+                stacklevel=2,
+            )
+
+    @contextlib.contextmanager
+    def _swapped(self) -> Iterator[None]:
+        """Put the environments' values of changed settings in force for a block."""
+        changed = list(self._changed)
+        trainer = [setting.get() for setting in changed]
+        for setting in changed:
+            if setting.shared:
+                setting.set(self._changed[setting])
+        try:
+            yield
+        finally:
+            for setting, value in zip(changed, trainer):
+                self._changed[setting] = setting.get()
+                setting.set(value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the environments' random generators, if they are kept apart."""
+        names = [setting.name for setting in self._changed if setting.is_generator]
+        if not names:
+            return {}
+        with self._swapped():
+            state = random_state()
+        state.pop("cuda", None)
+        return {"names": names, "random": state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state from ``state_dict``."""
+        if state:
+            names = set(state["names"])
+            for setting in SETTINGS:
+                if setting.name in names:
+                    self._changed.setdefault(setting, setting.get())
+            with undisturbed(), self._swapped():
+                set_random_state(state["random"])
+
+
+def same(a: Any, b: Any) -> bool:
+    """Return True if two values of settings are equal."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)

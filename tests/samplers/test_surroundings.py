@@ -1,0 +1,166 @@
+"""Environments in the trainer's process and their process-wide settings are kept apart."""
+
+import contextlib
+import locale
+import os
+import random
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.toy import CountEnv
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.surroundings import SETTINGS, same
+from tests.parts import EchoAgent
+
+CHANGES = {
+    "seeds": lambda: (random.seed(0), np.random.seed(0), torch.manual_seed(0)),
+    "draws": lambda: (random.random(), np.random.rand(), torch.rand(1)),
+    "directory": lambda: os.chdir("/"),
+    "dtype": lambda: torch.set_default_dtype(torch.float64),
+    "grad": lambda: torch.set_grad_enabled(False),
+    "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "printing": lambda: (np.set_printoptions(precision=2), torch.set_printoptions(precision=2)),
+    "errors": lambda: np.seterr(all="raise"),
+    "locale": lambda: locale.setlocale(locale.LC_ALL, "C.UTF-8"),
+    "signals": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+}
+
+
+class Disturbing(CountEnv):
+    """Changes settings of the process in one of its methods."""
+
+    def __init__(self, change="seeds", when="reset", **kwargs):
+        super().__init__(**{"length": 5, **kwargs})
+        self.change, self.when, self.n_resets = CHANGES[change], when, 0
+        self.act("init")
+
+    def act(self, when):
+        if when == self.when:
+            self.change()
+
+    def seed(self, seed):
+        super().seed(seed)
+        self.act("seed")
+
+    def reset(self):
+        self.n_resets += 1
+        self.act("reset")
+        if self.n_resets > 1:
+            self.act("later reset")
+        return super().reset()
+
+    def step(self, action):
+        self.act("step")
+        return super().step(action)
+
+    def close(self):
+        self.act("close")
+
+
+class RandomRewards(CountEnv):
+    """Draws rewards from numpy's global generator."""
+
+    def step(self, action):
+        return super().step(action)._replace(reward=float(np.random.rand()))
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    before = [setting.get() for setting in SETTINGS]
+    yield
+    for setting, value in zip(SETTINGS, before, strict=True):
+        setting.set(value)
+
+
+@pytest.mark.parametrize(
+    ("change", "when"),
+    [
+        *((change, "reset") for change in CHANGES),
+        *(("seeds", when) for when in ("init", "seed", "step", "later reset", "close")),
+        *((change, when) for change in ("directory", "dtype") for when in ("init", "step")),
+    ],
+)
+def test_what_an_environment_changes_does_not_reach_the_trainer(change, when):
+    sampler = SerialSampler(
+        Disturbing, dict(change=change, when=when), batch_T=4, batch_B=2,
+        max_decorrelation_steps=0, eval_n_envs=1, eval_max_steps=20,
+    )  # fmt: skip
+    before = [setting.get() for setting in SETTINGS]
+    with pytest.warns(
+        UserWarning, match=r"Disturbing\(change='.*\).* changes .* of this process"
+    ) as found:
+        sampler.initialize(EchoAgent(), seed=1)
+        for itr in range(3):
+            sampler.obtain_samples(itr)
+            assert same(before, [setting.get() for setting in SETTINGS])
+        sampler.evaluate_agent(0)
+        sampler.shutdown()
+    assert same(before, [setting.get() for setting in SETTINGS])
+    assert len(found) == 1
+
+
+class DrawingPPO(PPO):
+    """Draws from every global generator in each iteration."""
+
+    drawn: list = []
+
+    def optimize_agent(self, itr, samples):
+        self.drawn.append((random.random(), np.random.rand(), torch.rand(1).item()))
+        return super().optimize_agent(itr, samples)
+
+
+def trained(tmp_path, n_itr=4, EnvCls=CountEnv, resume=False, **env_kwargs):
+    """Train, and return what the trainer drew, and the parameters."""
+    T, B = 8, 2
+    DrawingPPO.drawn = drawn = []
+    agent = CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[4]))
+    settings = dict(max_decorrelation_steps=0, env_kwargs={"length": 5, **env_kwargs})
+    checkpoints = tmp_path / "checkpoint"
+    MinibatchRl(
+        algo=DrawingPPO(minibatches=2, epochs=1, linear_lr_schedule=False),
+        agent=agent,
+        sampler=SerialSampler(EnvCls, batch_T=T, batch_B=B, **settings),
+        n_steps=n_itr * T * B,
+        seed=3,
+        checkpoint_dir=checkpoints,
+        resume_from=checkpoints if resume else None,
+    ).train()
+    return drawn, [x.clone() for x in agent.model.state_dict().values()]
+
+
+@pytest.mark.parametrize(
+    ("change", "when"),
+    [("seeds", "reset"), ("seeds", "step"), ("seeds", "later reset"), ("draws", "reset")],
+)
+def test_a_run_is_the_same_with_an_environment_that_seeds_or_draws(tmp_path, change, when):
+    drawn, parameters = trained(tmp_path / "plain")
+    with pytest.warns(UserWarning, match="random generator"):
+        other, others = trained(tmp_path / "own", EnvCls=Disturbing, change=change, when=when)
+    assert len(set(drawn)) == 4
+    assert drawn == other
+    assert all(map(torch.equal, parameters, others))
+
+
+@pytest.mark.filterwarnings("ignore:.*random generator:UserWarning")
+def test_a_run_whose_environment_draws_global_numbers_resumes_exactly(tmp_path):
+    drawn, parameters = trained(tmp_path / "whole", EnvCls=RandomRewards)
+    first, _ = trained(tmp_path / "parts", 2, EnvCls=RandomRewards)
+    second, others = trained(tmp_path / "parts", 4, EnvCls=RandomRewards, resume=True)
+    assert first + second == drawn
+    assert all(map(torch.equal, parameters, others))
+
+
+def test_a_usual_environment_changes_nothing_and_costs_nothing():
+    sampler = SerialSampler(CountEnv, dict(length=5), batch_T=4, batch_B=2)
+    sampler.initialize(EchoAgent(), seed=1)
+    for itr in range(70):
+        sampler.obtain_samples(itr)
+    assert sampler._surroundings.changed == []
+    assert not isinstance(sampler._surroundings.around(), contextlib._GeneratorContextManager)
+    sampler.shutdown()
