@@ -79,7 +79,7 @@ def main() -> None:
         for search in chosen:
             for contender in CONTENDERS:
                 print(f"{search}, {contender}, seed {seed}", flush=True)
-                run_in_child(record, search, contender, seed, what="a search", starts_others=True)
+                run_in_child(record, search, contender, seed, what="a search")
     for search in chosen:
         paths = [RUNS / f"es-{search}-{contender}" for contender in CONTENDERS]
         image = IMAGES / f"es-{search}.png"

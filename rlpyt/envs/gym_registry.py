@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 
 from rlpyt.envs import mujoco_warnings
+from rlpyt.utils import processes
 from rlpyt.utils.names import nearest
 
 _VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
@@ -149,6 +150,13 @@ def _unknown_id_message(env_id: str) -> str:
     by_name = {_bare_name(known): known for known in ids}
     names = nearest(_bare_name(env_id), by_name, cutoff=0.6)
     close = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
+    if processes.is_child:
+        return (
+            f"no environment is registered as '{env_id}' in this worker process; nearest: {close}. "
+            "Workers do not run the script, so what it registers (also under `if __name__ == "
+            "'__main__'`) is unknown to them. Register it in a module and give "
+            f"'module:{env_id}', or give the class or a function that makes it instead of the id."
+        )
     return (
         f"no environment is registered as '{env_id}'; nearest: {close}. Install extras for more: "
         'pip install "rlpyt[atari]" for ALE/..., "rlpyt[minatar]" for MinAtar/..., '

@@ -41,7 +41,6 @@ def run_in_child(
     start_method: str | None = None,
     timeout_s: float = 300.0,
     what: str = "trying out the environment",
-    starts_others: bool = False,
 ) -> Any:
     """Call a function in a child process and return its result.
 
@@ -52,7 +51,6 @@ def run_in_child(
         start_method: start method of the process.
         timeout_s: time limit in seconds.
         what: description of the call, for messages.
-        starts_others: True if the function may start processes.
 
     Raises:
         WorkerError: the function raised, or the process died.
@@ -63,7 +61,7 @@ def run_in_child(
         [ChildSpec(-1, Call, ByValue((function, args)), torch_threads=None)],
         lambda spec: WorkerStatus(BUILDING, text=""),
         Limits(start_s=timeout_s, start_setting="timeout_s"),
-        Pipes(start_method, daemon=not starts_others),
+        Pipes(start_method),
     )
     try:
         return child.call("result")[0]

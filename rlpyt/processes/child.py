@@ -11,6 +11,11 @@ from rlpyt.processes.status import WorkerStatus, allocate_progress
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.stacks import StackFile
 
+MAIN_REMEDY = (
+    "A worker does not run the script, so it cannot pass functions and classes of the script to "
+    "processes that it starts. Move them to a module, or use the serial sampler"
+)
+
 
 @dataclass(frozen=True)
 class ChildSpec:
@@ -135,7 +140,10 @@ def failure_reply(error: BaseException, built: Child | None) -> Reply:
     if isinstance(error, WorkerError) and error.pid >= 0:  # of a process that this one started
         return Reply("raised", serialize.dumps(error))
     status = None if built is None else built.where()
-    return Reply("error", (processes.summary_of(error), processes.traceback_text(error), status))
+    summary = processes.summary_of(error)
+    if "on __main__ failed" in summary and "pickle" in summary:
+        summary = f"{summary.rstrip('.')}. {MAIN_REMEDY}"
+    return Reply("error", (summary, processes.traceback_text(error), status))
 
 
 def _send(pipe: Connection, reply: tuple[int, Reply]) -> bool:

@@ -18,14 +18,13 @@ class Pipes:
 
     Args:
         start_method: start method of the processes, see ``utils.processes.start_context``.
-        daemon: False allows the children to start processes by multiprocessing themselves.
 
     Attributes:
         processes: multiprocessing processes, in the order of their specifications.
     """
 
-    def __init__(self, start_method: str | None = None, daemon: bool = True) -> None:
-        self._start_method, self._daemon = start_method, daemon
+    def __init__(self, start_method: str | None = None) -> None:
+        self._start_method = start_method
         self.processes: list[Any] = []
         self._pipes: list[Connection] = []
         self._numbers: list[int] = []  # number of the last command, by child
@@ -47,9 +46,7 @@ class Pipes:
         self._specs = specs
         with processes.starting_children():
             for spec, name in zip(specs, names, strict=True):
-                process, pipe = processes.start_child(
-                    context, command_loop, spec, name, self._daemon
-                )
+                process, pipe = processes.start_child(context, command_loop, spec, name)
                 processes.bound_waits(pipe, longest_s)
                 self.processes.append(process)
                 self._pipes.append(pipe)

@@ -99,7 +99,7 @@ class SyncRlMixin(Ranked):
                 ChildSpec(rank, RankProcess, ByValue(runner), torch_threads=None)
                 for rank, runner in enumerate(runners, 1)
             ],
-            transport=Pipes(daemon=False),
+            transport=Pipes(),
             n_in_other_groups=1,  # rank 0 is this process
             wait=False,  # ranks connect when they are ready
         )

@@ -111,9 +111,7 @@ def examine_env_in_child(
     report = _empty_report(make_env, env_kwargs, skip)
     examine = partial(examine_env, make_env, env_kwargs, skip=skip, **settings)
     try:
-        result: Report = run_in_child(
-            examine, timeout_s=timeout_s, what="examining it", starts_others=True
-        )
+        result: Report = run_in_child(examine, timeout_s=timeout_s, what="examining it")
         return result
     except WorkerError as error:
         fix = "let every call return: no endless wait, no exit. A slow environment needs "

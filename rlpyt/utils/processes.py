@@ -33,6 +33,7 @@ GROUP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
+is_child = False  # True in processes that rlpyt has started
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
 
 
@@ -118,7 +119,11 @@ def starting_children() -> Iterator[None]:
     """
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
+    own: Any = mp.current_process()
     with _main_module_lock:
+        # multiprocessing refuses children of daemonic processes, such as those of a Pool, because
+        # it would not end them. These end with their parent in any case (``be_a_child``).
+        daemonic, own._config["daemon"] = own.daemon, False
         kept = {name: main.__dict__[name] for name in hidden if name in main.__dict__}
         try:
             main.__dict__.pop("__file__", None)
@@ -134,6 +139,7 @@ def starting_children() -> Iterator[None]:
         finally:
             os.environ.pop(fork_server.ENV_STARTED_BY, None)
             main.__dict__.update(kept)
+            own._config["daemon"] = daemonic
 
 
 def start_fork_server(method: str | None = None) -> bool:
@@ -171,17 +177,17 @@ def check_files_for(n_children: int) -> None:
         )
 
 
-def start_child(
-    context: Any, target: Any, spec: Any, who: str, daemon: bool = True
-) -> tuple[Any, Any]:
+def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, Any]:
     """Start a child that runs ``target(spec, pipe)``; call it within ``starting_children``.
+
+    The child may start processes by multiprocessing itself, so it is not daemonic; its group stops
+    it before multiprocessing joins its children at exit.
 
     Args:
         context: multiprocessing context.
         target: function at the top level of a module.
         spec: argument that the context can pickle.
         who: name of the child in messages.
-        daemon: ``False`` allows the child to start processes by multiprocessing.
 
     Returns:
         The process and the parent's end of the pipe.
@@ -194,7 +200,7 @@ def start_child(
         parent_pipe, child_pipe = context.Pipe()
         try:
             args = (requested, starter_lasts(context), target, spec, child_pipe)
-            process = context.Process(target=_run_child, args=args, name=who, daemon=daemon)
+            process = context.Process(target=_run_child, args=args, name=who, daemon=False)
             process.start()
         except BaseException:
             parent_pipe.close()
@@ -252,7 +258,8 @@ def be_a_child(starter_lasts: bool = True) -> None:
         starter_lasts: result of `starter_lasts`. If False, only a thread watches the parent, and it
             cannot run while native code holds the GIL.
     """
-    global _main_module_lock
+    global _main_module_lock, is_child
+    is_child = True
     _main_module_lock = threading.Lock()  # a forked copy of the parent's lock is locked
     os.environ.pop(fork_server.ENV_STARTED_BY, None)
     for number in GROUP_SIGNALS:
@@ -272,6 +279,17 @@ def be_a_child(starter_lasts: bool = True) -> None:
     parent = mp.parent_process()
     if parent is not None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
+
+
+def _forget_fork_server() -> None:
+    """Forget the fork server of the parent of a forked process, which cannot use it."""
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    if server._forkserver_pid is not None:
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+
+
+os.register_at_fork(after_in_child=_forget_fork_server)
 
 
 def _release_fork_server() -> None:
@@ -450,17 +468,20 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
 
 
 def end_descendants() -> None:
-    """Kill all processes started by this worker, except multiprocessing's helpers."""
+    """Kill all processes started by this worker, except multiprocessing's helpers themselves."""
     helpers = (
         forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
     )
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process().children():
-            if child.pid not in helpers:
-                for process in (*child.children(recursive=True), child):
+            with contextlib.suppress(psutil.Error):
+                for process in child.children(recursive=True):
                     with contextlib.suppress(psutil.Error):
                         process.kill()
+            if child.pid not in helpers:
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
 
 
 def _wait_for_end(processes: Sequence[Any], patience_s: float) -> None:

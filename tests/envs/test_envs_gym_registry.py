@@ -9,6 +9,8 @@ import pytest
 
 from rlpyt.envs.gym import make
 from rlpyt.envs.gym_registry import current_id
+from rlpyt.errors import WorkerError
+from rlpyt.processes.call import run_in_child
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,13 @@ def test_missing_mujoco_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", no_mujoco)
     with pytest.raises(ImportError, match=r"'Ant-v5' could not be created.*\"rlpyt\[mujoco\]\""):
         make("Ant-v5")
+
+
+def test_a_worker_says_that_it_does_not_know_what_the_script_registers():
+    gymnasium.register("OfThisProcess-v0", entry_point=f"{__name__}:Nothing")
+    try:
+        with pytest.raises(WorkerError, match="'module:OfThisProcess-v0'.*instead of the id") as e:
+            run_in_child(make, "OfThisProcess-v0")
+    finally:
+        del gymnasium.registry["OfThisProcess-v0"]
+    assert "Workers do not run the script" in str(e.value)

@@ -1,12 +1,18 @@
 """Groups of children: results by child, one named error for any failure, nothing left behind."""
 
+import json
+import multiprocessing as mp
 import os
 import signal
+import subprocess
+import sys
 import time
 
+import psutil
 import pytest
 
 from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.processes.call import run_in_child
 from rlpyt.processes.child import Abandoned, Child, ChildSpec, Reply
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
@@ -38,6 +44,14 @@ class Helper(Child):
 
     def hang(self, rank):
         time.sleep(60 if self.spec.rank == rank else 0)
+
+    def start_process(self, method):
+        process = mp.get_context(method).Process(target=time.sleep, args=(1000,))
+        process.start()
+        return process.pid
+
+    def start_child(self):
+        return run_in_child(os.getppid) != os.getpid()  # started by this child's fork server
 
     def abandon(self):
         raise Abandoned
@@ -78,6 +92,68 @@ def test_results_come_by_child(method):
     check_gone(pids)
     with pytest.raises(WorkerError, match=r"^the helpers are not running: they were shut down\."):
         group.call("add", 1)
+
+
+@pytest.mark.parametrize("method", ["forkserver", "fork", "spawn"])
+def test_processes_started_by_children_end_with_them(method):
+    group = group_of((), method=method)
+    pids = [
+        pid
+        for inner in ("forkserver", "fork", "spawn")
+        for pid in group.call("start_process", inner)
+    ]
+    assert len(set(pids)) == 3
+    group.shutdown()
+    wait_until_gone(pids)
+
+
+def test_children_may_start_children():
+    group = group_of(())
+    assert group.call("start_child") == [True]
+    group.shutdown()
+
+
+STARTS_GRANDCHILDREN = """
+import json, sys, time
+from tests.processes.test_group import group_of, pids_of
+
+group = group_of((), ())
+methods = ("forkserver", "fork", "spawn")
+grandchildren = [pid for method in methods for pid in group.call("start_process", method)]
+print(json.dumps([*pids_of(group), *grandchildren]), flush=True)
+if sys.argv[1] == "exit":
+    sys.exit()
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("end", ["kill", "exit"])
+def test_no_child_and_no_grandchild_is_left_when_the_parent_ends(end):
+    program = [sys.executable, "-c", STARTS_GRANDCHILDREN, end]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            pids = json.loads(parent.stdout.readline())
+            assert len(pids) == 8
+            if end == "exit":
+                assert parent.wait(60) == 0
+        finally:
+            parent.kill()
+    wait_until_gone(pids)
+
+
+def wait_until_gone(pids, timeout_s=60):
+    left, until = pids, time.monotonic() + timeout_s
+    while left and time.monotonic() < until:
+        left = [pid for pid in left if is_alive(pid)]
+        time.sleep(0.02)
+    assert not left
+
+
+def is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_an_exception_is_told_in_full():

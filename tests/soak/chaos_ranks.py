@@ -105,7 +105,7 @@ class RankTrial:
                 code = PROGRAM.format(trial=self, directory=directory)
                 return run_program(code, False, self.delay_s, SETTLES_S)
             if self.kind == "ray actor":
-                return Found(*run_in_child(_run_on_ray, self, what="Ray", starts_others=True))
+                return Found(*run_in_child(_run_on_ray, self, what="Ray"))
             with contextlib.redirect_stdout(io.StringIO()):
                 return _run_ranks(self, Path(directory))
 

@@ -62,6 +62,24 @@ def test_exit_codes_are_described(code, told):
     assert describe_exit(code) == told
 
 
+def daemonic_child(queue):
+    try:
+        queue.put((mp.current_process().daemon, run_in_child(os.getppid) > 0))
+    except BaseException as error:
+        queue.put(f"{error!r}")
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_daemonic_processes_such_as_those_of_a_pool_start_children(method):
+    start_fork_server()  # which a forked process cannot use
+    context = mp.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=daemonic_child, args=(queue,), daemon=True)
+    process.start()
+    assert queue.get(timeout=100) == (True, True)
+    process.join()
+
+
 def loses_its_fork_server():
     process = mp.get_context("forkserver").Process(target=time.sleep, args=(20,))
     process.start()
@@ -72,7 +90,7 @@ def loses_its_fork_server():
 
 def test_a_lost_fork_server_is_described():
     assert "or ended because its fork server was killed" in run_in_child(
-        loses_its_fork_server, timeout_s=60, starts_others=True
+        loses_its_fork_server, timeout_s=60
     )
 
 

@@ -30,9 +30,8 @@ def make_vec(
         id: as for ``rlpyt.envs.gym.make``.
         num_envs: number of rows.
         vectorization_mode: "vector_entry_point" (the environment's native vector form), "sync" (a
-            loop in this process), "async" (one process each; not inside a sampler's workers,
-            which may not have children). ``None``: the native form if it exists and supports the
-            other arguments, else "sync".
+            loop in this process), "async" (one process each). ``None``: the native form if it
+            exists and supports the other arguments, else "sync".
         info_keys: entries of info to keep in ``env_info``.
         vector_kwargs: arguments of ``SyncVectorEnv`` or ``AsyncVectorEnv``. ``autoreset_mode``
             defaults to SAME_STEP, which saves a separate call for resets.

@@ -168,7 +168,7 @@ class AsyncSamplerMixin(BaseSampler):
             specs,
             sampler_process_status,
             limits,
-            Pipes(self.start_method, daemon=False),
+            Pipes(self.start_method),
             poll=self._wait,
             cleanup=remove_names,
         )
