@@ -28,16 +28,17 @@ from rlpyt.algos.sequences import (
     ReplayedSequences,
     ReplayedTransitions,
     SequenceSettings,
+    as_sequences,
     valid_and_ends,
 )
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import ReplayNotReady
-from rlpyt.replays.batch import FinalObservations, ReplayBatch
+from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
-from rlpyt.utils.completion import completed
+from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import get_seed
 from rlpyt.utils.tensor import valid_mean
@@ -98,6 +99,7 @@ class ReplayAlgo(SequenceSettings):
     new_priority = 1.0  # priority of samples without one
     n_void = 0  # void rows in the last stored batch, in which environments waited for a reset
     batches_in_replay = 0  # batches stored; counted from the resume if the checkpoint had no replay
+    passes_tickets = True  # False if a custom replay's ``update_batch_priorities`` takes none
     _warned_missing_finals = False
 
     def __post_init__(self) -> None:
@@ -318,6 +320,8 @@ class ReplayAlgo(SequenceSettings):
 
     def check_replay(self) -> None:
         """Warn if the replay cannot mark void rows, or cannot be saved as requested."""
+        if self.prioritized_replay:
+            self.passes_tickets = takes(self.replay_buffer.update_batch_priorities, "ticket")
         if not self.mid_batch_reset and not self._is_rlpyt_replay():
             warnings.warn(
                 f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so the "
@@ -558,9 +562,9 @@ class ReplayAlgo(SequenceSettings):
         Raises:
             ReplayNotReady: the replay has no samples yet, or only void rows.
         """
-        return self.replay_buffer.sample_batch(
-            self.batch_B if self.trains_sequences else self.batch_size
-        )
+        if not self.trains_sequences:
+            return self.replay_buffer.sample_batch(self.batch_size)
+        return as_sequences(self.replay_buffer.sample_batch(self.batch_B), self.n_step_return)
 
     def replayed(self, samples: NamedArrayTuple) -> Any:
         """Return a batch in the form that losses read.
@@ -698,9 +702,10 @@ class ReplayAlgo(SequenceSettings):
 
     def bootstrap_discount(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return the discount of the target inputs' value, in the shape of ``return_``."""
-        if isinstance(samples, ReplayBatch):
-            return samples.discount_n  # type: ignore[no-any-return]
-        # Batch of a custom replay: n rewards, and no time limits.
+        discount_n = getattr(samples, "__dict__", {}).get("discount_n")
+        if discount_n is not None:
+            return discount_n  # type: ignore[no-any-return]
+        # Batch made by a custom replay: n rewards, and no time limits.
         return torch.as_tensor(1 - samples.done_n.float()) * self.discount**self.n_step_return
 
     def weighted(self, losses: torch.Tensor, samples: NamedArrayTuple) -> torch.Tensor:
@@ -748,7 +753,7 @@ class ReplayAlgo(SequenceSettings):
 
     def _prioritize(self, batch: NamedArrayTuple, priorities: torch.Tensor) -> None:
         priorities = priorities.cpu() + PRIORITY_EPS
-        ticket = getattr(batch, "ticket", None)
+        ticket = getattr(batch, "ticket", None) if self.passes_tickets else None
         tickets = () if ticket is None else (ticket,)
         self.replay_buffer.update_batch_priorities(priorities, *tickets)
         largest = priorities.max().item()

@@ -33,7 +33,7 @@ from rlpyt.agents.base import AgentInputs
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.episodes import EpisodePacking, null_after_done, state_after
 from rlpyt.algos.returns import valid_from_done
-from rlpyt.replays.batch import ReplayBatch
+from rlpyt.replays.batch import ReplayBatch, batch_type
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func, buffer_method
 from rlpyt.utils.checks import setting
@@ -305,6 +305,23 @@ class ReplayedSequences:
         assert self._packing.tails is not None  # rows are then a copy
         set_final_values(rows, packed[self._packing.tails], self._at, self._ends, self._n)
         return rows
+
+
+def as_sequences(batch: Any, n: int) -> Any:
+    """Return a batch of sequences with all attributes of ``ReplayBatch``.
+
+    Batches that a custom replay has made itself lack them; ``done`` of the ``n`` rows of targets
+    is then unknown and taken as False, and there are no final observations.
+    """
+    if "all_done" in getattr(batch, "__dict__", ()):
+        return batch
+    new = batch_type(type(batch).__name__, batch._fields)(*tuple(batch))
+    done = torch.as_tensor(batch.done)
+    new.all_done = torch.cat([done, torch.zeros_like(done[:1]).expand(n, -1)])
+    void = valid_from_done(new.all_done) == 0
+    new.void = void if void.any() else None
+    new.final = new.ticket = None
+    return new
 
 
 def valid_and_ends(

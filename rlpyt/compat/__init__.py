@@ -1,1 +1,1 @@
-"""Names and forms of lagom and Syllabus, for code that was written for them."""
+"""Protocols, names and forms of rlpyt (2019), lagom and Syllabus, for code written for them."""

@@ -32,6 +32,7 @@ from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.models.utils import Nonlinearity, conv2d_output_shape
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Tensors
+from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 Lead = tuple[int, int, int]  # number of leading dimensions, T, B
@@ -243,6 +244,13 @@ class VectorModel(Network):
         # Observations of vectors alone, the most common ones, use a shortcut.
         n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
         self._only_vectors = n_joined == self._n_features
+
+    @AssignableProperty
+    def _obs_ndim(self) -> int:
+        """Return the number of dimensions of an observation."""
+        return len(self._observation_shape)
+
+    _obs_n_dim = _obs_ndim
 
     @property
     def observation_size(self) -> int:

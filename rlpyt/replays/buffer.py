@@ -6,15 +6,13 @@ attributes.
 
 import math
 from abc import ABCMeta
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import get_ident
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.errors import RlpytError
 from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
@@ -27,6 +25,7 @@ from rlpyt.replays.window import TransitionWindow, null_leaves
 from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import NamedArrayTuple, without_fields
+from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.seed import get_seed, stream
 from rlpyt.utils.synchronize import RWLock, forget_names
 
@@ -39,6 +38,8 @@ class BaseReplayBuffer:
     """Interface of replays: store samples, and return batches of them."""
 
     async_ = False  # in shared memory, with other processes appending
+    rw_lock: RWLock | None = None  # lock of replays in shared memory
+    while_waiting: Callable[[], None] | None = None
 
     def append_samples(self, samples: NamedArrayTuple) -> Any:
         """Add samples [T, B], replacing the oldest ones if the replay is full."""
@@ -57,6 +58,51 @@ class BaseReplayBuffer:
     def interrupt(self) -> int:
         """Hook: end open episodes, as in ``ReplayBuffer``; return the number of rows removed."""
         return 0
+
+    # Locking of replays in shared memory
+
+    def forget_names(self) -> None:
+        """Unlink the lock's semaphores; call after all processes have received the replay."""
+        if self.rw_lock is not None:
+            forget_names(self.rw_lock.parts)
+
+    def abort_waiters(self) -> None:
+        """Make all processes that wait for the lock raise, after its holder has died."""
+        if self.rw_lock is not None:
+            self.rw_lock.abort_waiters()
+
+    def recover_after_crash(self) -> bool:
+        """Release the lock after processes that used the replay have died.
+
+        No running process may use the replay meanwhile.
+
+        Returns:
+            True if a process died while writing; the rows are then unreliable.
+        """
+        return self.rw_lock is not None and self.rw_lock.recover_after_crash()
+
+    # Cursor ``t`` and ``_buffer_full`` of ``AsyncReplayBufferMixin`` without rlpyt's replays
+
+    async_t: Any
+    _async_buffer_full: Any
+
+    def _async_pull(self) -> None:
+        """Take the cursor that the last writer has pushed."""
+        self.t, self._buffer_full = self.async_t.value, bool(self._async_buffer_full.value)
+
+    def _async_push(self) -> None:
+        """Let the other processes see this one's cursor."""
+        self.async_t.value, self._async_buffer_full.value = self.t, int(self._buffer_full)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process writes."""
+        lock = self.rw_lock
+        return UNLOCKED if lock is None else lock.held(False, self.while_waiting)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        """Return a context in which no other process reads or writes."""
+        lock = self.rw_lock
+        return UNLOCKED if lock is None else lock.held(True, self.while_waiting)
 
 
 class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
@@ -114,7 +160,6 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     Window: Any = TransitionWindow
     time_limits = False
     part_names: ClassVar[str]
-    while_waiting: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -163,7 +208,6 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         self._rows: RowBatch | None = None  # rows of the batch that is being extracted
         if self.async_:
             self.rw_lock = RWLock()
-            self._lock_holders: dict[int, bool] = {}  # by thread: True if it writes
 
     @classmethod
     def __subclasshook__(cls, other: type) -> Any:
@@ -527,69 +571,23 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             settings["input_priorities"] = self.priorities.input_priorities
         return settings
 
-    # Locking of replays in shared memory
-
-    def forget_names(self) -> None:
-        """Unlink the lock's semaphores; call after all processes have received the replay."""
-        forget_names(self.rw_lock.parts)
-
-    def abort_waiters(self) -> None:
-        """Make all processes that wait for the lock raise, after its holder has died."""
-        self.rw_lock.abort_waiters()
-
-    def recover_after_crash(self) -> bool:
-        """Release the lock after processes that used the replay have died.
-
-        No running process may use the replay meanwhile.
-
-        Returns:
-            True if a process died while writing; the rows are then unreliable.
-        """
-        return self.rw_lock.recover_after_crash()
-
-    def _reading(self) -> AbstractContextManager[None]:
-        """Return a context in which no other process writes."""
-        return self._locked(writing=False) if self.async_ else UNLOCKED
-
-    def _writing(self) -> AbstractContextManager[None]:
-        """Return a context in which no other process reads or writes."""
-        return self._locked(writing=True) if self.async_ else UNLOCKED
-
-    @contextmanager
-    def _locked(self, writing: bool) -> Iterator[None]:
-        """Hold the lock, which may be nested: a method of a subclass may hold it already."""
-        thread, lock = get_ident(), self.rw_lock
-        if thread in self._lock_holders:
-            if writing and not self._lock_holders[thread]:
-                raise RlpytError("a replay cannot be written to inside sample_batch.")
-            yield
-            return
-        self._wait(lock.acquire_write if writing else lock.acquire_read)
-        self._lock_holders[thread] = writing
-        try:
-            yield
-        finally:
-            del self._lock_holders[thread]
-            if writing:
-                lock.release_write()
-            else:
-                self._wait(lock.release_read)
-
-    def _wait(self, acquire: Callable[[float | None], bool]) -> None:
-        while not acquire(1.0):
-            if self.rw_lock.aborted:
-                raise RlpytError("the replay is locked by a process that died.")
-            if self.while_waiting is not None:
-                self.while_waiting()
-
-    # Properties that subclasses read
+    # Attributes that subclasses read and assign
 
     @property
     def t(self) -> int:
-        """Return the index of the next row to write."""
+        """Index of the next row to write; set it after writing rows into ``samples``."""
         return self.ring.t
 
-    @property
+    @t.setter
+    def t(self, t: int) -> None:
+        self.ring.set_written(self.ring.written + (t - self.ring.t) % self.T)
+
+    def _async_pull(self) -> None:
+        """Do nothing: all processes read and write one cursor, in shared memory."""
+
+    _async_push = _async_pull
+
+    @AssignableProperty
     def async_t(self) -> Ring:
         """Return the cursor; ``async_t.value`` is the index of the next row to write."""
         return self.ring
@@ -604,39 +602,44 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     def _buffer_full(self) -> bool:
         return self.ring.full
 
-    @property
+    @_buffer_full.setter
+    def _buffer_full(self, full: bool) -> None:
+        if full != self.ring.full:
+            self.ring.set_written(self.ring.written + self.T if full else 0)
+
+    @AssignableProperty
     def samples(self) -> Any:
         """Return the stored fields, a named tuple [T, B, ...], without frames and states."""
         return self.storage.samples
 
-    @property
+    @AssignableProperty
     def samples_return_(self) -> Array:
         """Return the n-step returns [T, B]."""
         n_step = self.n_step_return > 1
         return np.asarray(self.storage.extra.return_ if n_step else self.samples.reward)
 
-    @property
+    @AssignableProperty
     def samples_done_n(self) -> Array:
         """Return [T, B] bool, True if the n-step window contains a terminal state."""
         n_step = self.n_step_return > 1
         return np.asarray(self.storage.extra.done_n if n_step else self.samples.done)
 
-    @property
+    @AssignableProperty
     def samples_prev_rnn_state(self) -> Any:
         """Return the stored states [T / rnn_state_interval, B, ...], or None."""
         return self.rnn_states.samples
 
-    @property
+    @AssignableProperty
     def n_frames(self) -> int:
         """Return C, the number of frames of an observation (frame replays only)."""
         return int(self.storage.n_frames)
 
-    @property
+    @AssignableProperty
     def samples_frames(self) -> Any:
         """Return the frames [T + C - 1, B, ...] (frame replays only)."""
         return self.storage.frames
 
-    @property
+    @AssignableProperty
     def samples_new_frames(self) -> Any:
         """Return the newest frame of every row, [T, B, ...] (frame replays only)."""
         return self.storage.new_frames

@@ -40,7 +40,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import TRAINING
-from rlpyt.utils.processes import pin, start_fork_server, summary_of
+from rlpyt.utils.processes import ended_after_error, pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
 from rlpyt.utils.resumption import asked_to_resume
@@ -188,16 +188,17 @@ class MinibatchRlBase(BaseRunner):
         if layout is not None and layout.processes and start_fork_server(self.sampler.start_method):
             importlib.import_module("torch._dynamo")  # for optimizers; takes as long as the server
         accepted = takes(self.sampler.initialize, "final_observation")
-        examples = self.sampler.initialize(
-            agent=self.agent,
-            affinity=decoded(self.affinity) if layout is None else hardware,
-            seed=env_seed(seed, 0, "sampler"),  # each environment adds its global rank
-            bootstrap_value=self.algo.bootstrap_value,
-            **({"final_observation": True} if self.algo.final_observation and accepted else {}),
-            traj_info_kwargs=self.get_traj_info_kwargs(),
-            rank=self.rank,
-            world_size=self.world_size,
-        )
+        with ended_after_error(self.sampler.shutdown):
+            examples = self.sampler.initialize(
+                agent=self.agent,
+                affinity=decoded(self.affinity) if layout is None else hardware,
+                seed=env_seed(seed, 0, "sampler"),  # each environment adds its global rank
+                bootstrap_value=self.algo.bootstrap_value,
+                **({"final_observation": True} if self.algo.final_observation and accepted else {}),
+                traj_info_kwargs=self.get_traj_info_kwargs(),
+                rank=self.rank,
+                world_size=self.world_size,
+            )
         self.itr_batch_size: int = self.sampler.batch_size * self.world_size
         n_itr: int = self.get_n_itr()
         self.agent.to_device(hardware.cuda_idx)
@@ -747,6 +748,7 @@ class MinibatchRlBase(BaseRunner):
         traj_infos: Any = None,
         eval_time: float = 0,
         prefix: str = "Diagnostics/",
+        eval_traj_infos: Any = None,
     ) -> None:
         """Write a row of progress.csv and a snapshot.
 
@@ -756,7 +758,9 @@ class MinibatchRlBase(BaseRunner):
                 ``None``: those collected for training, or no evaluation.
             eval_time: seconds of the evaluation.
             prefix: prefix of the diagnostics' column names.
+            eval_traj_infos: other name of ``traj_infos``, that of rlpyt (2019) in evaluations.
         """
+        traj_infos = eval_traj_infos if traj_infos is None else traj_infos
         if itr >= self.min_itr_learn - 1:
             self.save_snapshot(max(itr, 0))
         state = self.state

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from rlpyt.samplers.evaluation import BaseEvalCollector
 
 # Methods that the samplers of rlpyt (2019) called, but these samplers do not.
-UNCALLED_HOOKS: tuple[str, ...] = (
+UNCALLED_HOOKS: tuple[str, ...] = ("_make_alternating_pairs",)
+UNCALLED_ASYNC_HOOKS: tuple[str, ...] = (
     *("_get_n_envs_list", "_get_n_envs_lists", "_make_alternating_pairs", "_agent_init"),
     *("_build_buffers", "_build_parallel_ctrl", "_assemble_common_kwargs"),
     *("_assemble_workers_kwargs", "_assemble_servers_kwargs", "action_server_process"),
-    *("launch_workers", "shutdown_workers", "serve_actions_evaluation"),
+    *("launch_workers", "shutdown_workers", "serve_actions", "serve_actions_evaluation"),
 )
 
 EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -131,7 +132,7 @@ class BaseSampler(Recorded):
             ("eval_max_steps", eval_max_steps),
             ("eval_max_trajectories", eval_max_trajectories),
         ):
-            if value is not None:
+            if value is not None and self.eval_n_envs:
                 whole_number(name, value, 1)
         self.eval_max_steps = None if eval_max_steps is None else int(eval_max_steps)
         self.eval_max_trajectories = (
@@ -247,7 +248,7 @@ class BaseSampler(Recorded):
             return
         cls, names, remedy = type(self), UNCALLED_HOOKS, "Use affinity, the agent and the collector"
         if self.SamplerCls is not None:
-            names, remedy = (*names, "serve_actions"), "Set SamplerCls to a synchronous sampler"
+            names, remedy = UNCALLED_ASYNC_HOOKS, "Set SamplerCls to a synchronous sampler"
         methods = {name: getattr(cls, name, None) for name in names}
         custom = [n for n, m in methods.items() if m and not m.__module__.startswith("rlpyt.")]
         if custom:

@@ -249,8 +249,8 @@ def allocate_samples(
     action, prev_action = all_action[1:], all_action[:-1]
     agent_info = buffer_from_example(examples["agent_info"], (T, B), memory)
     if bootstrap_value:
-        value = dict(_named_leaves(examples["agent_info"])).get("value", 0)
-        value = np.zeros(np.shape(value), np.float32)
+        value = getattr(examples["agent_info"], "value", 0)
+        value = buffer_func(value, lambda leaf: np.zeros(np.shape(leaf), np.float32))
         agent = AgentSamplesTlv(
             action=action,
             prev_action=prev_action,
@@ -279,7 +279,9 @@ def allocate_samples(
 def _poison(samples: NamedArrayTuple) -> None:
     """Fill with NaN and extreme values, so that entries that were not written are noticed."""
     for path, leaf in _named_leaves(samples):
-        if path == "agent.timeout_value":  # zero means "no time limit", and need not be written
+        if path.startswith(
+            "agent.timeout_value"
+        ):  # zero means "no time limit", and need not be written
             continue
         if leaf.dtype.kind == "f":
             leaf[...] = np.nan

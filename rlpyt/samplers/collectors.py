@@ -99,7 +99,7 @@ class BaseCollector:
         self.batch_T = batch_T
         self.TrajInfoCls = TrajInfoCls
         self.agent = agent
-        self.sync = sync
+        self.sync = sync if hasattr(sync, "obs_ready") else None  # else rlpyt's flags alone
         self.step_buffer_np = step_buffer_np
         self.global_B = global_B
         self.env_ranks = list(range(len(envs))) if env_ranks is None else list(env_ranks)

@@ -6,9 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from rlpyt.agents.base import BaseAgent
 from rlpyt.processes.status import ACTIVITY, COLLECTING, RESETTING, ROW, STEP, STEPPING
 from rlpyt.samplers.context import CollectorContext
+from rlpyt.samplers.environments import close_quietly
 
 if TYPE_CHECKING:
     from rlpyt.samplers.collectors import BaseCollector
@@ -47,6 +50,43 @@ def _recorded(
         return result
 
     return recorded
+
+
+class CustomCollectors:
+    """Collectors that a custom ``initialize`` has built, with the methods of ``EnvWorker``.
+
+    Args:
+        sampler: sampler with the attributes ``collector``, ``agent_inputs``, ``traj_infos`` and
+            ``samples_pyt``, and ``eval_collector`` for evaluation.
+    """
+
+    def __init__(self, sampler: Any) -> None:
+        attributes = vars(sampler)
+        self.collector = attributes["collector"]
+        self.agent_inputs, self.traj_infos = sampler.agent_inputs, sampler.traj_infos
+        self.eval_collector = attributes.get("eval_collector")
+
+    def collect(self, itr: int, slot: int = 0) -> Any:
+        """Fill a batch; return finished trajectories."""
+        with torch.no_grad():
+            results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
+            self.agent_inputs, self.traj_infos, completed = results
+            self.collector.reset_if_needed(self.agent_inputs)
+        return completed
+
+    def evaluate(self, itr: int, n_steps: int, first: bool) -> tuple[Any, bool]:
+        """Run a whole evaluation; return its trajectories."""
+        with torch.no_grad():
+            return self.eval_collector.collect_evaluation(itr), True
+
+    def where(self) -> str:
+        """Return what the collectors do, for messages."""
+        return f"in {type(self.collector).__name__}"
+
+    def close(self) -> None:
+        """Close the environments."""
+        for collector in (self.collector, self.eval_collector):
+            close_quietly(getattr(collector, "envs", ()))
 
 
 def results_of(collector: BaseCollector, method: str, results: object, expected: str) -> Any:

@@ -99,6 +99,11 @@ class EvalCollector(BaseEvalCollector):
     _queue: Any = None  # for finished trajectories, in ``collect_evaluation``
     _env_batch: EnvBatch | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not hasattr(self.sync, "obs_ready"):  # rlpyt's flag for custom collectors alone
+            self.sync = None
+
     def collect_evaluation(self, itr: int) -> list[Any]:
         """Reset the environments and run episodes; return their ``TrajInfo``."""
         self.begin()

@@ -118,6 +118,16 @@ class Hardware:
             cuda_idx=None if cuda_idx is None else whole_number("cuda_idx", cuda_idx, 0),
         )
 
+    def __getitem__(self, key: str) -> Any:
+        """Return a value by its key, as in an affinity dictionary."""
+        if key not in vars(self):
+            raise KeyError(key)
+        return vars(self)[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value by its key, or the default."""
+        return vars(self).get(key, default)
+
     def apply(self) -> list[int] | None:
         """Set threads and cores of this process; return its former cores if it was pinned.
 

@@ -16,7 +16,7 @@ from rlpyt.processes.child import Abandoned
 from rlpyt.processes.status import ACTIVITY, ROW, STEPPING
 from rlpyt.samplers.env_batch import EnvBatch
 from rlpyt.spaces.action_mask import action_mask_of, next_valid
-from rlpyt.utils.buffer import NumpyArrays, leaves_of, torchify_buffer
+from rlpyt.utils.buffer import NumpyArrays, leaves_of, numpify_buffer, torchify_buffer
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.seed import stream
 
@@ -109,8 +109,8 @@ class LocalPolicy:
     def write_into(self, samples: NamedArrayTuple | None) -> None:
         """Record bootstrap values in these columns from now on; ``None``: record none."""
         self._samples = samples
-        self._bootstrap: Array | None = None
-        self._timeout_value: Array | None = None
+        self._bootstrap: Any = None  # an array, or a named tuple of arrays
+        self._timeout_value: Any = None
         if samples is not None and "bootstrap_value" in samples.agent._fields:
             self._bootstrap = samples.agent.bootstrap_value
         if samples is not None and "timeout_value" in samples.agent._fields:
@@ -173,10 +173,10 @@ class LocalPolicy:
         if self._bootstrap is not None:
             self._bootstrap[...] = self._value(self._inputs)
 
-    def _value(self, inputs: tuple[Any, ...]) -> Array:
+    def _value(self, inputs: tuple[Any, ...]) -> Any:
+        """Return V, [B] or [B, ...], or a named tuple of them."""
         self.agent.set_group(self.group)
-        values: Array = self.agent.value(*inputs).numpy()
-        return values
+        return numpify_buffer(self.agent.value(*inputs))
 
 
 class WorkerSemaphores(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import BEAT, Progress, allocate_progress, describe_env
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.custom_collectors import CustomCollectors
 from rlpyt.samplers.env_worker import (
     EnvWorker,
     EnvWorkerSpec,
@@ -32,6 +33,7 @@ from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import warn_of_lost_state
+from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.processes import raised_by_signal, start_context, summary_of
 from rlpyt.utils.seed import undisturbed
 from rlpyt.utils.shared import Arena
@@ -40,17 +42,6 @@ if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
     from rlpyt.samplers.serving import ActionServer
     from rlpyt.samplers.task_flow import TaskFlow
-
-
-class _AssignableProperty:
-    """A computed property that subclasses written for rlpyt (2019) can assign to."""
-
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, sampler: Sampler | None, cls: type | None = None) -> Any:
-        return self if sampler is None else self._compute(sampler)
 
 
 class Sampler(BaseSampler):
@@ -354,7 +345,11 @@ class Sampler(BaseSampler):
 
     def _check_ready(self) -> None:
         if self._worker_group is None and self._env_worker is None:
-            raise RuntimeError("the sampler must be initialized. Call initialize first.")
+            if "collector" not in vars(self):  # set by a custom ``initialize``
+                raise RuntimeError("the sampler must be initialized. Call initialize first.")
+            self._env_worker = CustomCollectors(self)  # type: ignore[assignment]
+            n_envs = max(1, self.eval_n_envs)
+            self._eval_max_T = max(1, (self.eval_max_steps or 0) // n_envs)
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch.
@@ -428,7 +423,7 @@ class Sampler(BaseSampler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of all environments, random streams and statistics in progress."""
-        if self._worker_group is None and self._env_worker is None and not self._initialized:
+        if not self._initialized:
             return super().state_dict()  # a subclass with a custom ``initialize``
         state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._resume_key()}
         if any("collector" not in env_worker for env_worker in state["stations"]):
@@ -490,32 +485,32 @@ class Sampler(BaseSampler):
     ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, not used
     sync: Any = None
 
-    @_AssignableProperty
+    @AssignableProperty
     def workers(self) -> list[Any]:
         """Return the worker processes; none in a serial sampler."""
         return [] if self._worker_group is None else self._worker_group.processes
 
-    @_AssignableProperty
+    @AssignableProperty
     def n_worker(self) -> int:
         """Return the number of worker processes."""
         return len(self.workers)
 
-    @_AssignableProperty
+    @AssignableProperty
     def collector(self) -> Any:
         """Return the collector, if it is in this process."""
         return None if self._env_worker is None else self._env_worker.collector
 
-    @_AssignableProperty
+    @AssignableProperty
     def eval_collector(self) -> Any:
         """Return the evaluation collector, if it is in this process."""
         return None if self._env_worker is None else self._env_worker.eval_collector
 
-    @_AssignableProperty
+    @AssignableProperty
     def agent_inputs(self) -> Any:
         """Return the next inputs of the agent, if the collector is in this process."""
         return None if self._env_worker is None else self._env_worker.agent_inputs
 
-    @_AssignableProperty
+    @AssignableProperty
     def traj_infos(self) -> Any:
         """Return the trajectories in progress, if the collector is in this process."""
         return None if self._env_worker is None else self._env_worker.traj_infos

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from typing import Any
@@ -465,6 +465,25 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
         server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
         if server is not None and not mp.active_children():
             fork_server.end_orphans(server)
+
+
+@contextlib.contextmanager
+def ended_after_error(release: Callable[[], object]) -> Iterator[None]:
+    """If an error is raised in the block, end the processes that were started in it.
+
+    Args:
+        release: function that ends some of them properly; called first if it is rlpyt's own. That
+            of a user's class may wait for processes that have not been started.
+    """
+    before = mp.active_children()
+    try:
+        yield
+    except BaseException:
+        if release.__module__.startswith("rlpyt."):
+            with contextlib.suppress(Exception):
+                release()
+        stop([child for child in mp.active_children() if child not in before], 1.0)
+        raise
 
 
 def end_descendants() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import cloudpickle
@@ -11,7 +12,14 @@ from rlpyt.utils import collections
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
-        """Reduce memoized tuple types to their structure, other objects as cloudpickle does."""
+        """Reduce memoized tuple types to their structure, other objects as cloudpickle does.
+
+        Shared values and the like are reduced as multiprocessing does while a child starts.
+        """
+        if type(obj).__module__.partition(".")[0] in ("multiprocessing", "ctypes"):
+            reducers: Any = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+            if type(obj) in reducers:
+                return reducers[type(obj)](obj)
         if isinstance(obj, collections._StructuralType):
             reduced = collections.reduce_structural_class(obj)
             if isinstance(reduced, tuple):

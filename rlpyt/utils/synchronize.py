@@ -5,14 +5,16 @@ import queue
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import current_process, get_context, resource_tracker, util
 from multiprocessing.synchronize import SemLock
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
+from rlpyt.errors import RlpytError
 from rlpyt.utils.shared import SharedBlock
 
 FIRST_PORT, LAST_PORT = 20_000, 32_767  # below Linux's range for outgoing connections
@@ -53,9 +55,10 @@ class RWLock:
     """Readers-writer lock between processes, shared by passing it as an argument of a process.
 
     A waiting writer holds the turnstile, so that readers cannot overtake it forever. As a context
-    manager the lock is held for reading. It is not re-entrant. A process that is killed while it
-    holds, acquires or releases the lock keeps it: to handle this, pass a timeout to every call
-    and check the other processes in between.
+    manager the lock is held for reading, and ``write_lock`` for writing; blocks of one thread may
+    be nested. The other methods are not re-entrant. A process that is killed while it holds,
+    acquires or releases the lock keeps it: to handle this, pass a timeout to every call and check
+    the other processes in between.
     """
 
     def __init__(self) -> None:
@@ -65,6 +68,18 @@ class RWLock:
         self._counting = context.Lock()
         # number of readers, whether a process writes, whether waiting processes should stop
         self._flags = SharedBlock(24).array(0, (3,), np.int64)
+        self._forget_holders()
+
+    def _forget_holders(self) -> None:
+        self._holders: dict[int, bool] = {}  # threads of this process: True if it writes
+        self._entered: dict[int, list[Any]] = {}  # blocks of each thread
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k not in ("_holders", "_entered")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_holders()
 
     @property
     def parts(self) -> list[Any]:
@@ -155,28 +170,63 @@ class RWLock:
         return torn
 
     @contextmanager
-    def read(self) -> Iterator[None]:
-        """Hold the lock for reading inside a ``with`` block."""
-        self.acquire_read()
-        try:
-            yield
-        finally:
-            self.release_read()
+    def held(
+        self, writing: bool, while_waiting: Callable[[], None] | None = None
+    ) -> Iterator[None]:
+        """Hold the lock in a block; nothing to do inside another block of this thread.
 
-    @contextmanager
-    def write(self) -> Iterator[None]:
-        """Hold the lock for writing inside a ``with`` block."""
-        self.acquire_write()
+        Args:
+            writing: hold it for writing, else for reading.
+            while_waiting: function called every second while waiting; may raise to stop.
+
+        Raises:
+            RlpytError: the lock is held for reading in an outer block, or its holder has died.
+        """
+
+        def wait(acquire: Callable[[float | None], bool]) -> None:
+            while not acquire(1.0):
+                if self.aborted:
+                    raise RlpytError("the replay is locked by a process that died.")
+                if while_waiting is not None:
+                    while_waiting()
+
+        thread = get_ident()
+        if thread in self._holders:
+            if writing and not self._holders[thread]:
+                raise RlpytError("a replay cannot be written to inside sample_batch.")
+            yield
+            return
+        wait(self.acquire_write if writing else self.acquire_read)
+        self._holders[thread] = writing
         try:
             yield
         finally:
-            self.release_write()
+            del self._holders[thread]
+            if writing:
+                self.release_write()
+            else:
+                wait(self.release_read)
+
+    def read(self) -> AbstractContextManager[None]:
+        """Hold the lock for reading inside a ``with`` block."""
+        return self.held(writing=False)
+
+    def write(self) -> AbstractContextManager[None]:
+        """Hold the lock for writing inside a ``with`` block."""
+        return self.held(writing=True)
+
+    @property
+    def write_lock(self) -> AbstractContextManager[None]:
+        """Hold the lock for writing: ``with replay.rw_lock.write_lock:``."""
+        return self.held(writing=True)
 
     def __enter__(self) -> None:
-        self.acquire_read()
+        block = self.read()
+        block.__enter__()
+        self._entered.setdefault(get_ident(), []).append(block)
 
-    def __exit__(self, *args: object) -> None:
-        self.release_read()
+    def __exit__(self, *args: Any) -> None:
+        self._entered[get_ident()].pop().__exit__(*args)
 
 
 def _time_left(timeout: float | None) -> Callable[[], float | None]:

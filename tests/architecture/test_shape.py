@@ -137,6 +137,7 @@ BETWEEN_PARENT_AND_CHILD = {
     *("processes/child.py", "processes/group.py", "processes/pipe.py"),
     "runners/optimizers.py",
     "processes/ray.py",  # of actors, by Ray's connections
+    "compat/barriers.py",  # queues of workers of rlpyt's (2019) protocol
 }
 # Bytes that this process has made itself: copies of agents and the like.
 OWN_BYTES = {
@@ -159,6 +160,7 @@ def test_only_what_parents_and_children_send_each_other_is_unpickled():
 
 def test_unpickling_is_in_one_function_and_in_pipes():
     assert files_with(UNPICKLERS, but=is_safe) == [
+        "compat/barriers.py",  # queues of workers
         "processes/child.py",  # commands of the parent
         "processes/pipe.py",  # replies of child processes
         "utils/serialize.py",

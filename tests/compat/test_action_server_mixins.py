@@ -17,6 +17,7 @@ from rlpyt.samplers.parallel.gpu.action_server import (
     AlternatingActionServer,
     NoOverlapAlternatingActionServer,
 )
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector, GpuResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler, build_step_buffer
 from rlpyt.utils.collections import AttrDict
@@ -140,13 +141,35 @@ def test_a_served_sampler_calls_an_overridden_serve_actions():
             super().serve_actions(itr)
             self.served += (itr,)
 
-        def serve_actions_evaluation(self, itr):
-            raise AssertionError
-
     sampler = Own(CountEnv, {}, batch_T=2, batch_B=2)
-    with pytest.warns(UserWarning, match=r"Own.serve_actions_evaluation is not called"):
-        sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1), seed=1)
+    sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1), seed=1)
     for itr in range(2):
         sampler.obtain_samples(itr)
     assert sampler.served == (0, 1)
     sampler.shutdown()
+
+
+@pytest.mark.parametrize("Base", [GpuSampler, AlternatingSampler])
+def test_a_served_sampler_calls_an_overridden_serve_actions_evaluation(Base):
+    class Own(Base):
+        served = ()
+
+        def serve_actions_evaluation(self, itr):
+            finished = super().serve_actions_evaluation(itr)
+            self.served += (itr,)
+            return finished
+
+    sampler = Own(
+        CountEnv, dict(length=3, fixed=True), batch_T=4, batch_B=2, eval_n_envs=2,
+        eval_max_steps=24, max_decorrelation_steps=0,
+    )  # fmt: skip
+    sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=2), seed=1)
+    try:
+        samples, _ = sampler.obtain_samples(0)
+        assert samples.env.done[2].all() and not samples.env.done[:2].any()
+        lengths = [info.Length for info in sampler.evaluate_agent(5)]
+        assert (sampler.served, lengths) == ((5,), [3] * 8)
+        workers = sampler.workers
+    finally:
+        sampler.shutdown()
+    assert not any(worker.is_alive() for worker in workers)

@@ -113,7 +113,7 @@ def test_mixins_set_their_part_wherever_they_are_combined():
         replay = filled(cls, alpha=1.0)
         assert replay.samples_frames.shape == (14, 2)
         assert "is_weights" in replay.sample_batch(4)._fields
-        assert cls.async_ == hasattr(replay, "rw_lock")
+        assert cls.async_ == (replay.rw_lock is not None)
     replay = filled(MySequences, rnn_state_interval=0, batch_T=2)
     assert replay.sample_batch(3).all_reward.shape == (3, 3)
 

@@ -1,7 +1,11 @@
 """Policy-gradient agents for MuJoCo-like environments: vectors in, continuous actions out."""
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.agents.pg.gaussian import GaussianPgAgent
+from rlpyt.agents.pg.gaussian import (  # noqa: F401 - rlpyt had these names here
+    AlternatingRecurrentGaussianPgAgent,
+    GaussianPgAgent,
+    RecurrentGaussianPgAgent,
+)
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 

@@ -29,6 +29,7 @@ from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.completion import takes
 from rlpyt.utils.seed import undisturbed
 
 TRIAL_ROWS = 3  # number of rows of the forward pass that checks critics
@@ -200,7 +201,9 @@ class QpgAgent(BaseAgent):
         images = images_of(self.env_critic_kwargs.get("observation_shape", ()))
         encoded = images or self.q_model_kwargs.get("encoders")
         memory = self._with_memory(self.QModelCls, self.q_model_kwargs).get("memory")
-        joined = not encoded and memory is None
+        forward = getattr(self.QModelCls, "forward", None)
+        selects = forward is None or takes(forward, "member")  # not if written for one critic
+        joined = not encoded and memory is None and selects
         if "n_critics" in inspect.signature(self.QModelCls).parameters and joined:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)

@@ -27,6 +27,7 @@ from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.misc import iterate_mb_idxs
+from rlpyt.utils.old_names import OldName
 from rlpyt.utils.tensor import valid_mean
 
 LossInputs = namedarraytuple(
@@ -68,6 +69,8 @@ class PPO(PolicyGradientAlgo):
     normalize_reward: bool = setting(
         False, doc="divide rewards by the running standard deviation of discounted returns"
     )
+
+    _ratio_clip: ClassVar[Any] = OldName("_clip")
 
     recorded_fields: ClassVar[tuple[str, ...]] = (
         *PolicyGradientAlgo.recorded_fields,

@@ -12,6 +12,7 @@ from rlpyt.algos.qpg.losses import check_values, min_over_critics, squared_error
 from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple
+from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.tensor import valid_mean
 
 OptInfo = namedtuple("OptInfo", ["muLoss", "qLoss", "muGradNorm", "qGradNorm"])
@@ -65,6 +66,9 @@ class DDPG(QpgAlgo):
     OptInfo: ClassVar[Any] = OptInfo
     recorded_fields: ClassVar[tuple[str, ...]] = ("q", "tdAbsErr")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
+
+    mu_optimizer: ClassVar[Any] = AssignableProperty(lambda algo: algo.steps["mu"].optimizer)
+    q_optimizer: ClassVar[Any] = AssignableProperty(lambda algo: algo.steps["q"].optimizer)
 
     def _add_steps(self) -> None:
         agent = self.agent

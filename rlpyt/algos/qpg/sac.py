@@ -32,6 +32,7 @@ from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.old_names import AssignableProperty, OldName
 
 OptInfo = namedtuple(
     "OptInfo",
@@ -165,6 +166,9 @@ class SAC(QpgAlgo):
             return [self.network("q", critics, self.agent.q_parameters(), self.agent.n_joined)]
         members = enumerate(critics.members, 1)
         return [self.network(f"q{i}", member, member.parameters()) for i, member in members]
+
+    _log_alpha: ClassVar[Any] = OldName("log_alpha")
+    _alpha: ClassVar[Any] = AssignableProperty(lambda algo: algo.alpha)
 
     @property
     def alpha(self) -> torch.Tensor:

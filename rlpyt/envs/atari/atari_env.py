@@ -4,6 +4,7 @@ The emulator takes about 90 % of a step's time: screens, maximum and downsampled
 to arrays allocated once.
 """
 
+import inspect
 from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any
@@ -22,9 +23,20 @@ from rlpyt.envs.state import pack_rng, set_rng
 from rlpyt.envs.traj_info import TrajInfo
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.old_names import OldName
 
 W, H = (80, 104)  # half the screen, cropped by one row above and below
 Frame = NDArray[np.uint8]
+
+# Attributes that the constructor sets, and rlpyt's (2019) did not.
+OWN_ATTRIBUTES = frozenset(
+    f"_{name}"
+    for name in (
+        *("action_type", "blank", "cv2", "frame_1", "frame_2", "frame_channels", "frame_size"),
+        *("grayscale", "has_played", "held", "kept_rows", "lives", "loaded", "next_seed", "noop"),
+        *("rng", "small_frame", "start_actions", "step_counter"),
+    )
+)
 
 EnvInfo = namedtuple("EnvInfo", ["game_score", "traj_done", "timeout"])
 
@@ -133,6 +145,23 @@ class AtariEnv(Env):
         self._lives = self._step_counter = 0
         self._action_space = IntBox(low=0, high=len(self._action_set))
         self._observation_space = IntBox(low=0, high=256, shape=self._obs.shape, dtype="uint8")
+
+    _raw_frame_1, _raw_frame_2 = OldName("_frame_1"), OldName("_frame_2")
+
+    def __getattr__(self, name: str) -> Any:
+        """Complete the object of a subclass whose constructor does not call this one's.
+
+        Attributes that are missing are those of an `AtariEnv` with the same arguments, which rlpyt
+        (2019) stored with a leading underscore.
+        """
+        if name not in OWN_ATTRIBUTES or "_completed" in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._completed = True
+        names = inspect.signature(AtariEnv).parameters
+        given = {x: vars(self)[f"_{x}"] for x in names if f"_{x}" in vars(self)}
+        for attribute, value in vars(AtariEnv(**given)).items():
+            vars(self).setdefault(attribute, value)
+        return vars(self)[name]
 
     def _load(self) -> None:
         """Start a new emulator; takes about 0.1 s."""

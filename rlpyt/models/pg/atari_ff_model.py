@@ -42,6 +42,21 @@ class AtariFfModel(ImageModel):
         init_orthogonal(self.pi, POLICY_GAIN)
         init_orthogonal(self.value, VALUE_GAIN)
 
+    @property
+    def uses_remember(self) -> bool:  # type: ignore[override]
+        """Return True if ``forward`` calls ``remember``, as that of a subclass may not."""
+        return type(self).forward is AtariFfModel.forward
+
+    def forward(  # type: ignore[override]
+        self,
+        image: Any,
+        prev_action: Any = None,
+        prev_reward: Tensor | None = None,
+        init_rnn_state: Any = None,
+    ) -> Any:
+        """Evaluate the model; see `Network.forward`. The first argument has rlpyt's (2019) name."""
+        return super().forward(image, prev_action, prev_reward, init_rnn_state)
+
     def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return action probabilities and value."""
         pi = torch.softmax(self.pi(features), dim=-1, dtype=torch.float32)

@@ -51,6 +51,7 @@ class MujocoLstmModel(VectorModel):
         limits = (norm_obs_clip, norm_obs_var_clip)
         observation_args = (normalize_observation, *limits, encoder, encoders)
         super().__init__(observation_shape, *observation_args)
+        self._action_size = action_size
         self._sizes = [action_size, action_size, *([1] if with_value else [])]
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes
         self.mlp = MlpModel(self.observation_size, hidden_sizes, None, nonlinearity)

@@ -19,6 +19,7 @@ from rlpyt.models.recurrent import HeadInputs, Memory
 from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.old_names import OldName
 
 Sizes = int | Sequence[int]
 
@@ -99,6 +100,8 @@ class MuMlpModel(ControlModel):
         self.output_max = output_max
         self.mlp = MlpModel(self.n_features, hidden_sizes, action_size, nonlinearity)
 
+    _output_max = OldName("output_max")
+
     def heads(self, features: Tensor) -> Tensor:
         """Return actions [.., A] of features [.., F]."""
         return self.output_max * torch.tanh(self.mlp(features).float())
@@ -122,6 +125,8 @@ class PiMlpModel(ControlModel):
         super().__init__(observation_shape, action_size, **kwargs)
         self.action_size = action_size
         self.mlp = MlpModel(self.n_features, hidden_sizes, 2 * action_size, nonlinearity)
+
+    _action_size = OldName("action_size")
 
     def heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation [.., A] of features [.., F]."""

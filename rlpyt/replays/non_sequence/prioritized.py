@@ -43,6 +43,8 @@ class PrioritizedReplay(ReplayBuffer):
         self.alpha, self.default_priority, self.unique = alpha, default_priority, unique
         self.input_priorities, self.input_priority_shift = input_priorities, input_priority_shift
         super().__init__(priorities=settings, **kwargs)
+        if type(self).init_priority_tree is not PrioritizedReplay.init_priority_tree:
+            self.init_priority_tree()
 
     @property
     def beta(self) -> float:
@@ -59,12 +61,21 @@ class PrioritizedReplay(ReplayBuffer):
         self.default_priority = priority
 
     @property
-    def priority_tree(self) -> SumTree:
-        """Return the sum tree of priorities."""
-        return self.selection.tree  # type: ignore[no-any-return]
+    def priority_tree(self) -> Any:
+        """Sum tree of priorities; subclasses may set another one in ``init_priority_tree``."""
+        return self.selection.tree
+
+    @priority_tree.setter
+    def priority_tree(self, tree: Any) -> None:
+        if isinstance(tree, SumTree):
+            self.selection.tree = tree
+        else:
+            from rlpyt.replays.custom_tree import CustomTreeSelection
+
+            self.selection = CustomTreeSelection(self.selection, tree)
 
     def init_priority_tree(self) -> None:
-        """Reset the priorities of all rows to the default."""
+        """Reset the priorities of all rows to the default; called when a subclass overrides it."""
         self.priority_tree.reset_priorities(self.selection.void)
 
 

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from rlpyt.utils.logging import console, core, params
 
@@ -51,10 +51,24 @@ def forget_parent() -> None:
     _of_parent, _current = _current, Logger()  # closing outputs would flush the parent's buffers
 
 
-def __getattr__(name: str) -> TerminalTablePrinter:
-    """Return the current logger's ``table_printer``."""
+# Private variables of rlpyt's (2019) module, by the attribute of the current logger.
+_OLD_NAMES = {
+    "_iteration": "_step",
+    **{name: name for name in ("_snapshot_dir", "_snapshot_mode", "_snapshot_gap", "_disabled")},
+    **{name: name for name in ("_tabular_disabled", "_log_tabular_only", "_disable_prefix")},
+    **{name: name for name in ("_prefixes", "_tabular_prefixes")},
+    "_tf_summary_dir": "_summary_dir",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the current logger's ``table_printer``, or a variable of rlpyt's (2019) module."""
     if name == "table_printer":
         return _current.table_printer
+    if name in _OLD_NAMES:
+        return getattr(_current, _OLD_NAMES[name])
+    if name == "_tf_summary_writer":
+        return _current.get_tf_summary_writer()
     raise AttributeError(f"module {__name__} has no attribute {name!r}.")
 
 
