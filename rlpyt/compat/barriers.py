@@ -24,7 +24,9 @@ from rlpyt.samplers.env_worker import traj_info_factory
 from rlpyt.samplers.environments import close_quietly
 from rlpyt.samplers.evaluation import BaseEvalCollector
 from rlpyt.samplers.parallel.gpu.action_server import ActionServer
+from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.utils import serialize
+from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import completed
 from rlpyt.utils.processes import pin, start_child, start_context, starting_children, stop
@@ -415,4 +417,7 @@ def _eval_collector(c: Any, w: Any, envs: list[Any]) -> Any:
     collector = completed(made, BaseEvalCollector)
     collector.context = CollectorContext(c.get("run_seed", 0))
     collector.quota, collector.env_ranks = w.get("eval_quota", None), ranks
+    agent, env = w.samples_np.agent[0, 0], w.samples_np.env[0, 0]
+    fields = (env.observation, agent.action, env.reward, env.done, env.env_info, agent.agent_info)
+    collector.example_step = buffer_from_example(StepRecord(*fields), len(ranks))
     return collector

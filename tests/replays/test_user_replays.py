@@ -27,6 +27,7 @@ from rlpyt.replays.non_sequence.uniform import (
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
+from rlpyt.replays.sum_tree import SumTree
 from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.collections import namedarraytuple
 
@@ -284,3 +285,75 @@ def test_classes_have_one_parent_each():
         if isinstance(cls, ast.ClassDef) and len(cls.bases) > 1
     }
     assert several == {"ReplayTooLarge"}  # an error of rlpyt's, and a MemoryError
+
+
+def test_a_subclass_that_writes_rows_itself_moves_the_cursor():
+    class Writing(UniformReplayBuffer):
+        def append_samples(self, samples, final=None):
+            t, T = self.t, len(samples.reward)
+            self.samples[np.arange(t, t + T) % self.T] = samples
+            if not self._buffer_full and t + T >= self.T:
+                self._buffer_full = True
+            self.t = (t + T) % self.T
+
+    own, stock = filled(Writing, T=16), filled(UniformReplayBuffer, T=16)
+    for replay in (own, stock):
+        replay.append_samples(Episodes(B=2, C=3).steps(6)[0])
+        oldest, written = replay.ring.bounds
+        assert (replay.t, replay._buffer_full, written - oldest) == (2, True, 16)
+    own._buffer_full, own.t = False, 0
+    assert own.ring.bounds == (0, 0)
+
+
+def test_the_hook_for_a_priority_tree_is_called_and_its_tree_used():
+    class Counting(SumTree):
+        def update_batch_priorities(self, priorities, ticket=None):
+            updates.append(priorities.tolist())
+            super().update_batch_priorities(priorities, ticket)
+
+    class Own(PrioritizedReplayBuffer):
+        def init_priority_tree(self):
+            self.priority_tree = Counting(self.T, self.B, self.off_backward, self.off_forward)
+
+    updates = []
+    replay = filled(Own, alpha=1.0)
+    assert isinstance(replay.priority_tree, Counting) and replay.priority_tree.total == 20
+    replay.update_batch_priorities(np.array([3.0, 2.0]), replay.sample_batch(2).ticket)
+    assert updates == [[3.0, 2.0]]
+
+
+def test_a_tree_with_the_methods_of_2019_is_used():
+    class Tree:
+        def __init__(self):
+            self.advanced, self.updated = [], None
+
+        def advance(self, T, priorities=None):
+            self.advanced.append((T, priorities))
+
+        def sample(self, n, unique=False):
+            return (np.full(n, 5), np.arange(n) % 2), np.array([1.0, 4.0])
+
+        def update_batch_priorities(self, priorities):
+            self.updated = priorities
+
+    class Own(PrioritizedReplayBuffer):
+        def init_priority_tree(self):
+            self.priority_tree = Tree()
+
+    replay = filled(Own, alpha=0.5, beta=1.0)
+    assert replay.priority_tree.advanced == [(12, None)]
+    batch = replay.sample_batch(2)
+    assert rows_of(batch).tolist() == [5, 5] and batch.is_weights.tolist() == [1, 0.25]
+    replay.update_batch_priorities(torch.tensor([4.0, 9.0]))
+    assert replay.priority_tree.updated.tolist() == [2, 3]
+
+
+def test_blocks_of_a_users_lock_may_be_nested():
+    replay = filled(AsyncUniformReplayBuffer)
+    with replay.rw_lock.write_lock, replay.rw_lock.write_lock:
+        replay.append_samples(Episodes(B=2, C=3).steps(2)[0])
+        with replay.rw_lock:
+            assert len(replay.sample_batch(3).done) == 3
+    with replay.rw_lock, replay.rw_lock:
+        assert len(replay.sample_batch(3).done) == 3
+    assert replay.rw_lock.acquire_write(timeout=0.0)  # nobody holds it any more
