@@ -82,6 +82,7 @@ class BaseSampler(Recorded):
     should_stop: Callable[[], bool]  # set by the runner; returns True to end an evaluation early
     start_timeout_s = 300.0  # time to start a process and build its environments
     alternating = False
+    curriculum: Curriculum | None = None
     start_method: str | None = None
     CollectorCls: type[BaseCollector] | None = None
     eval_CollectorCls: type[BaseEvalCollector] | None = None
