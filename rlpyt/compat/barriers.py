@@ -8,11 +8,12 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing import get_context, parent_process, queues, synchronize
+from multiprocessing import get_context, parent_process, queues
 from multiprocessing.reduction import ForkingPickler
 from threading import BrokenBarrierError
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.agents.base import BaseAgent
@@ -31,9 +32,11 @@ from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import completed
 from rlpyt.utils.processes import pin, start_child, start_context, starting_children, stop
 from rlpyt.utils.seed import env_seed, set_seed
+from rlpyt.utils.shared import SharedBlock
 from rlpyt.utils.synchronize import drain_queue
 
 POLL_S = 0.1  # interval at which a waiting process looks after the others
+NAP_S = 0.0005  # interval at which it asks whether the others have come
 PATIENCE_S = 5.0  # time for workers to exit
 
 
@@ -106,37 +109,74 @@ class QueueByValue(queues.Queue):  # type: ignore[type-arg]
         return serialize.loads(super().get(block, timeout))
 
 
-class WatchedBarrier(synchronize.Barrier):
+class WatchedBarrier:
     """A barrier at which a process notices that another one has died.
+
+    It has the methods of ``multiprocessing.Barrier``, in which a killed process blocks the others
+    forever.
+
+    Args:
+        parties: number of processes that wait for each other.
+        ctx: multiprocessing context of the lock.
 
     Attributes:
         watch: function that the process which built the barrier calls while it waits; may raise.
     """
 
-    watch: Callable[[], None] | None = None
-
     def __init__(self, parties: int, *, ctx: Any) -> None:
-        super().__init__(parties, ctx=ctx)  # type: ignore[call-arg]
-        self._owner = os.getpid()
+        self.parties = parties
+        self.watch: Callable[[], None] | None = None
+        self._lock, self._owner = ctx.Lock(), os.getpid()
+        # number of waiting processes, number of passages, whether the barrier is broken
+        self._state = SharedBlock(24).array(0, (3,), np.int64)
 
-    def __getstate__(self) -> Any:
-        return super().__getstate__(), self._owner  # type: ignore[misc]
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"watch": None}
 
-    def __setstate__(self, state: Any) -> None:
-        if len(state) == 2:
-            state, self._owner = state
-        super().__setstate__(state)  # type: ignore[misc]
+    @property
+    def n_waiting(self) -> int:
+        """Return the number of processes that wait."""
+        return int(self._state[0])
 
-    def _wait(self, timeout: float | None) -> None:
+    @property
+    def broken(self) -> bool:
+        """Return True if waiting raises an error."""
+        return bool(self._state[2])
+
+    def abort(self) -> None:
+        """Let all processes that wait, now or later, raise BrokenBarrierError."""
+        self._state[2] = 1
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until all parties do; return the number of those that came before.
+
+        Raises:
+            BrokenBarrierError: a process has aborted the barrier, or waited for too long.
+        """
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._cond.wait_for(lambda: self._state != 0, POLL_S):  # type: ignore[attr-defined]
+        while not self._lock.acquire(timeout=POLL_S):
             self._look_after_others()
-            if end is not None and time.monotonic() > end:
-                self._break()  # type: ignore[attr-defined]
-                raise BrokenBarrierError
-        if self._state < 0:  # type: ignore[attr-defined]
+        state = self._state
+        try:
+            index, passages = int(state[0]), int(state[1])
+            last = index + 1 == self.parties
+            state[0] = 0 if last else index + 1
+            state[1] += last
+        finally:
+            self._lock.release()
+        checked = time.monotonic()
+        while state[1] == passages and not state[2]:
+            time.sleep(NAP_S)
+            now = time.monotonic()
+            if now - checked > POLL_S:
+                checked = now
+                self._look_after_others()
+            if end is not None and now > end:
+                self.abort()
+        if state[1] == passages:
             self._look_after_others()
             raise BrokenBarrierError
+        return index
 
     def _look_after_others(self) -> None:
         parent = parent_process()
