@@ -74,6 +74,41 @@ def check_factory(case: EnvCase) -> None:
         )
 
 
+# Remedies for remarks of Gymnasium's checker, by words in them.
+GYMNASIUM_REMEDIES = (
+    (r"space (minimum|maximum) value is", "give bounds if there are any; rlpyt needs none."),
+    (r"symmetric and normalized space", "nothing: rlpyt's agents scale actions to the space."),
+    (r"share an object", "return a copy in `reset` and `step`: `self.observation.copy()`."),
+    (
+        r"super\(\)\.reset|[Dd]eterministic|np_random|random number gen",
+        "call `super().reset(seed=seed)` first in `reset`, and draw all random numbers from "
+        "`self.np_random`.",
+    ),
+    (
+        r"default seed argument|(seed|options).*(keyword argument|signature|passed)",
+        "declare `def reset(self, *, seed=None, options=None)`.",
+    ),
+    (
+        r"not within the observation space|numpy array|np\.int64|obs keys|obs length",
+        "return observations with shape, dtype and bounds of `observation_space`, for example "
+        "`np.asarray(x, self.observation_space.dtype)`.",
+    ),
+    (
+        r"not a tuple|2-tuple|four or five",
+        "return `(observation, info)` from `reset` and `(observation, reward, terminated, "
+        "truncated, info)` from `step`.",
+    ),
+    (r"`(terminated|truncated|done)`", "return Python bools: `bool(x)`."),
+    (r"reward", "return `float(reward)`."),
+    (r"info", "return a dictionary as `info`, a new one in each step."),
+    (
+        r"render",
+        "nothing for training; for videos set `metadata = {'render_modes': ['rgb_array'], "
+        "'render_fps': 30}` and take `render_mode` in the constructor.",
+    ),
+)
+
+
 def _source(env: Any) -> Any:
     """Return the environment inside of the adapter that `build_env` put around it."""
     inside = getattr(env, "__dict__", {})
@@ -99,11 +134,19 @@ def check_gymnasium(case: EnvCase) -> None:
             if has_mask(case.build().observation_space):
                 case.report.note("gymnasium", what, "it takes actions that the mask forbids.")
             else:
-                fix = "fix it for other users of the environment; rlpyt's adapter may accept it."
-                case.report.warning("gymnasium", what, fix)
+                case.report.warning("gymnasium", what, _gymnasium_remedy(what))
     texts = [re.sub(r"\x1b\[\d*m|WARN: ", "", str(warning.message)) for warning in caught]
-    if texts:
-        case.report.note("gymnasium", f"{name} warned: {' '.join(dict.fromkeys(texts))}")
+    by_remedy: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        by_remedy.setdefault(_gymnasium_remedy(text), []).append(text)
+    for fix, remarks in by_remedy.items():
+        case.report.note("gymnasium", f"{name} warned: {' '.join(remarks)}", fix)
+
+
+def _gymnasium_remedy(remark: str) -> str:
+    """Return what to do about a remark of Gymnasium's checker."""
+    default = "fix it for other users of the environment; rlpyt's adapter may accept it."
+    return next((fix for words, fix in GYMNASIUM_REMEDIES if re.search(words, remark)), default)
 
 
 def check_spaces(case: EnvCase) -> None:

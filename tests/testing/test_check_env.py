@@ -231,16 +231,33 @@ def test_reused_buffers_are_noted_and_in_gymnasium_warned_of():
 
 
 @pytest.mark.parametrize(
-    "kwargs, what",
-    [(dict(deaf=True), "super().reset(seed"), (dict(old=True), "a tuple of the form")],
+    "kwargs, what, fix",
+    [
+        (dict(deaf=True), "super().reset(seed", "draw all random numbers from `self.np_random`"),
+        (dict(old=True), "a tuple of the form", "return `(observation, info)` from `reset`"),
+        (dict(reuse=True), "share an object", "self.observation.copy()"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:.*old interface")
-def test_errors_of_gymnasiums_own_checker_are_warned_of(kwargs, what):
+def test_errors_of_gymnasiums_own_checker_are_warned_of(kwargs, what, fix):
     report = examine_env(GymWalk, kwargs)
     (finding,) = [f for f in report.warnings if f.check == "gymnasium"]
     assert "env_checker.check_env raised" in finding.what and what in finding.what
+    assert fix in finding.fix
     assert "gymnasium" in examine_env(GymWalk).passed
     assert "gymnasium" not in examine_env(Walk).passed
+
+
+def test_remarks_of_gymnasiums_own_checker_have_remedies():
+    class Unbounded(GymWalk):
+        def __init__(self):
+            super().__init__()
+            low = np.full(self.observation_space.shape, -np.inf, np.float32)
+            self.observation_space = gymnasium.spaces.Box(low, -low)
+
+    notes = [f for f in examine_env(Unbounded).findings if f.check == "gymnasium"]
+    (note,) = [note for note in notes if "minimum value is -infinity" in note.what]
+    assert "maximum value is infinity" in note.what and "rlpyt needs none" in note.fix
 
 
 def test_faults_of_gymnasium_environments_are_named():
