@@ -315,6 +315,13 @@ class BaseSampler(Recorded):
         """Allocate a batch [T, B]; add the agent's outputs to the examples."""
         if "agent_info" not in self.examples:
             agent_examples(self.agent, self.examples)
+        ours = str(getattr(self.CollectorCls, "__module__", "")).startswith("rlpyt.")
+        if bootstrap_value and ours and not callable(getattr(self.agent, "value", None)):
+            raise TypeError(
+                f"{type(self.agent).__name__} must have a method value(observation, prev_action, "
+                "prev_reward), since the algorithm bootstraps (bootstrap_value is True). Define "
+                "it, or set bootstrap_value = False in the algorithm."
+            )
         recorded = getattr(self.CollectorCls, "records_final_observations", False)
         T, B = self.batch_spec
         final = final_observation and recorded

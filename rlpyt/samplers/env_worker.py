@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -32,7 +33,14 @@ from rlpyt.samplers.step_checks import (
     float_leaves,
 )
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
-from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, buffer_func
+from rlpyt.utils.buffer import (
+    NumpyArrays,
+    _named_leaves,
+    buffer_from_example,
+    buffer_func,
+    leaves_of,
+    torchify_buffer,
+)
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import completed
 from rlpyt.utils.running import merge_statistics
@@ -276,6 +284,7 @@ class EnvWorker:
                 if not isinstance(error, Abandoned):
                     self._raise_not_finite_cause(slot, error)
                     self._raise_mask_cause(slot, error)
+                    self._raise_agent_cause(slot, error)
                 raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
         self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
@@ -373,6 +382,48 @@ class EnvWorker:
         leaves = float_leaves(env.observation[: t + 1], env.reward[:t])
         if t >= 0 and self.collector.check_finite and not all_finite(leaves):
             raise self._not_finite(self.slots[slot][: t + 1]) from error
+
+    def _raise_agent_cause(self, slot: int, error: Exception) -> None:
+        """Raise NonFiniteError instead of this error if the agent's distribution was NaN before it.
+
+        Environments reject the actions that are drawn from it.
+
+        Raises:
+            NonFiniteError: a parameter of a distribution in this batch is NaN or infinite.
+        """
+        step, t = getattr(self.collector, "step", None), self.context.progress[status.STEP]
+        info = getattr(getattr(step, "agent_info", None), "dist_info", None)  # of step t
+        for path, leaf in _named_leaves(info, "agent_info.dist_info"):
+            if t < 0 or leaf.dtype.kind != "f" or np.isfinite(leaf).all():
+                continue
+            b = int(np.argwhere(~np.isfinite(leaf))[0, 0])
+            self._note_step(t, b, False)
+            raise NonFiniteError(
+                f"'{path}' must be finite, got {leaf[b]} from the agent, whose inputs are finite"
+                f"{self._non_finite_module(slot, t)}. Check its model."
+            ) from error
+
+    def _non_finite_module(self, slot: int, t: int) -> str:
+        """Return the first module of the model whose output is not finite, for a message."""
+        found: list[str] = []
+        acting = self.agent
+        if acting is None or not isinstance(acting.model, torch.nn.Module):
+            return ""
+
+        def note(name: str, module: torch.nn.Module, _: object, output: object) -> None:
+            tensors = [x for x in leaves_of(output) if isinstance(x, torch.Tensor)]
+            if any(not torch.isfinite(x).all() for x in tensors if x.is_floating_point()):
+                found.append(f" (the first is {type(module).__name__}, module {name!r})")
+
+        named = acting.model.named_modules()
+        hooks = [module.register_forward_hook(partial(note, name)) for name, module in named]
+        agent, env = self.slots[slot].agent, self.slots[slot].env
+        inputs = env.observation[t], agent.prev_action[t], env.prev_reward[t]
+        with contextlib.suppress(Exception):
+            acting.step(*torchify_buffer(inputs))
+        for hook in hooks:
+            hook.remove()
+        return found[0] if found else ""
 
     def _not_finite(
         self, samples: NamedArrayTuple, next_observation: NumpyArrays | None = None

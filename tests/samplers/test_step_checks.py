@@ -7,10 +7,11 @@ from collections import namedtuple
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
-from rlpyt.agents.pg.vector import agent_for
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, agent_for
 from rlpyt.envs.base import EnvStep
-from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import NonFiniteError, WorkerError
@@ -530,3 +531,40 @@ def test_rows_that_wait_for_a_reset_are_not_outside_of_bounds():
         env_batch.reset(step.observation, [1])
         env_batch.hold([0])
         env_batch.advance(step, step.action)
+
+
+class LateNan(torch.nn.GRU):
+    """A memory whose state is NaN from the third step on."""
+
+    n_calls = 0
+
+    def forward(self, x, state=None):
+        output, state = super().forward(x, state)
+        type(self).n_calls += 1
+        return output, state * float("nan" if self.n_calls > 3 else "1")
+
+
+def test_a_memory_that_gives_nan_is_named_with_module_and_step():
+    LateNan.n_calls = 0
+    env_kwargs = dict(id="CartPole-v1")
+    sampler = SerialSampler(make, env_kwargs, batch_T=8, batch_B=2, max_decorrelation_steps=0)
+    sampler.initialize(CategoricalLstmAgent(model_kwargs=dict(memory=LateNan)), seed=0)
+    message = r"dist_info.prob' must be finite, .* \(the first is LateNan, module 'core.memory'\)"
+    with pytest.raises(NonFiniteError, match=message) as info:
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+    assert "step 3 of the batch" in "".join(info.value.__notes__)
+
+
+@pytest.mark.parametrize("bootstrap_value", [True, False])
+def test_an_agent_without_a_value_cannot_bootstrap(bootstrap_value):
+    class NoValue(CategoricalLstmAgent):
+        value = None
+
+    sampler = SerialSampler(CountEnv, {}, batch_T=2, batch_B=2)
+    if not bootstrap_value:
+        sampler.initialize(NoValue(), seed=0)
+    else:
+        with pytest.raises(TypeError, match="NoValue must have a method value.*bootstrap"):
+            sampler.initialize(NoValue(), seed=0, bootstrap_value=True)
+    sampler.shutdown()
