@@ -1,7 +1,8 @@
 """Models on the Hugging Face Hub: names, download and upload.
 
 The hub is contacted only by `download` and `upload`, which load and push call. No code is
-downloaded, and no file is unpickled.
+downloaded, and no file is unpickled. What models may name is checked as in any run directory
+(`rlpyt.experiments.trust`).
 """
 
 import contextlib
