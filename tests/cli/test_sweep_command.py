@@ -142,7 +142,8 @@ def test_status_as_json_has_everything(tmp_path, capsys):
     assert found["utilisation"] == 0.5 and found["n_slots"] == 2
     done, queued = found["runs"]
     assert (done["steps"], done["total_steps"], done["steps_per_second"]) == (200, 400, 60.5)
-    assert done["return"] is None and done["seconds"] == 4.0 and done["seconds_left"] is None
+    assert done["return"] == 1.5  # of the newest row that has one
+    assert done["seconds"] == 4.0 and done["seconds_left"] is None
     assert (queued["state"], queued["steps"], queued["attempts"]) == ("queued", None, [])
 
 
