@@ -5,7 +5,12 @@ import torch
 from common import PolicyAgent, QModel, Walk
 
 from rlpyt.agents.dqn.dqn_agent import DqnAgent
-from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
+from rlpyt.agents.pg.atari import (
+    AtariFfAgent,
+    AtariLstmAgent,
+    CategoricalPgAgent,
+    RecurrentCategoricalPgAgent,
+)
 from rlpyt.agents.pg.mujoco import (
     AlternatingRecurrentGaussianPgAgent,
     GaussianPgAgent,
@@ -24,6 +29,12 @@ from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
 from rlpyt.models.pg.mujoco_lstm_model import MujocoLstmModel
 from rlpyt.models.qpg.mlp import MuMlpModel, PiMlpModel, QofMuMlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.samplers.parallel.cpu.collectors import (
+    BaseEvalCollector,
+    CpuEvalCollector,
+    CpuResetCollector,
+    DecorrelatingStartCollector,
+)
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
@@ -200,6 +211,9 @@ if __name__ == "__main__":
     assert pi.shape == (3, 2, 3)
     assert AtariLstmAgent.ModelCls is AtariLstmModel
     assert issubclass(RecurrentGaussianPgAgent, GaussianPgAgent)
+    assert issubclass(RecurrentCategoricalPgAgent, CategoricalPgAgent)
+    assert issubclass(CpuResetCollector, DecorrelatingStartCollector)
+    assert issubclass(CpuEvalCollector, BaseEvalCollector)
     agent = OwnMujocoLstmAgent(
         ModelCls=MujocoLstmModel, model_kwargs=dict(hidden_sizes=[4], lstm_size=4)
     )

@@ -1,7 +1,11 @@
 """Policy-gradient agents for Atari images."""
 
 from rlpyt.agents.dqn.atari.mixin import AtariMixin
-from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.agents.pg.categorical import (  # noqa: F401 - rlpyt had these names here
+    AlternatingRecurrentCategoricalPgAgent,
+    CategoricalPgAgent,
+    RecurrentCategoricalPgAgent,
+)
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 
