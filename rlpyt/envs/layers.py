@@ -31,6 +31,8 @@ def missing_seed(env: Any) -> tuple[str, str] | None:
     adapter = find_wrapper(env, "GymEnvWrapper")
     for layer in () if adapter is None else wrappers_of(adapter)[1:]:
         cls = type(layer)
+        if not hasattr(cls, "reset"):  # forwards that of the environment inside
+            continue
         if not takes_seed(cls.reset) and not callable(getattr(layer, "seed", None)):
             return (
                 f"{cls.__name__}.reset takes no seed, so runs with the same seed differ if it "
