@@ -1,11 +1,10 @@
 """Names of ``Collector`` with the agent in an action server."""
 
 from rlpyt.samplers.collectors import (  # noqa: F401 - rlpyt had these names here
-    BaseEvalCollector,
     Collector,
     DecorrelatingStartCollector,
 )
-from rlpyt.samplers.evaluation import EvalCollector
+from rlpyt.samplers.evaluation import BaseEvalCollector, EvalCollector  # noqa: F401
 
 
 class GpuResetCollector(Collector):
