@@ -604,8 +604,10 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     @_buffer_full.setter
     def _buffer_full(self, full: bool) -> None:
-        if full != self.ring.full:
-            self.ring.set_written(self.ring.written + self.T if full else 0)
+        if not full and self.ring.full:
+            self.ring.load(0, 0)
+        elif full and not self.ring.full:
+            self.ring.set_written(self.ring.written + self.T)
 
     @AssignableProperty
     def samples(self) -> Any:
