@@ -152,7 +152,7 @@ def test_status_shows_steps_speed_and_a_missing_launcher(tmp_path, capsys):
     assert rlpyt_command("status", tmp_path, "--once") == 0
     title, _, _, done, queued = capsys.readouterr().out.splitlines()
     assert title.endswith(f"no launcher running; resume with: rlpyt sweep {tmp_path}")
-    assert done.split() == ["setting_0/run_0", "done", "200", "(", "50%)", "60", "00:04"]
+    assert done.split() == ["setting_0/run_0", "done", "200", "(", "50%)", "60", "1.5", "00:04"]
     assert queued.split() == ["setting_1/run_0", "queued"]
 
 
