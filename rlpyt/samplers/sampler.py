@@ -348,6 +348,7 @@ class Sampler(BaseSampler):
             if "collector" not in vars(self):  # set by a custom ``initialize``
                 raise RuntimeError("the sampler must be initialized. Call initialize first.")
             self._env_worker = CustomCollectors(self)  # type: ignore[assignment]
+            self._surroundings = Surroundings()
             n_envs = max(1, self.eval_n_envs)
             self._eval_max_T = max(1, (self.eval_max_steps or 0) // n_envs)
 
