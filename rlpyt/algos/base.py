@@ -1,10 +1,13 @@
 """Base class of algorithms: the interface for runners, and an optimizer for the agent."""
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 
 from rlpyt.agents.base import BaseAgent
@@ -16,10 +19,11 @@ from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.envs.base import BatchSpec
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_settings
+from rlpyt.utils.checks import check_settings, checked, declared, limits_of, scalar
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.recorded import Recorded
+from rlpyt.utils.schedules import schedule_of
 
 
 class RlAlgorithm(Recorded):
@@ -29,6 +33,11 @@ class RlAlgorithm(Recorded):
     constructor only stores and checks them; ``initialize`` builds the optimizer and the replay
     buffer, if any. Custom algorithms need not be dataclasses.
 
+    Settings can be changed during training by assigning them: a value takes effect at the next
+    update, in all processes of the run. Those that cannot take effect any more raise an error.
+    Settings declared by `rlpyt.utils.checks.scheduled` may also follow a schedule, see
+    `rlpyt.utils.schedules`; the attribute is then the value of the current iteration.
+
     Attributes:
         agent: the agent that is trained.
         mid_batch_reset: True if environments are reset within a batch.
@@ -36,6 +45,9 @@ class RlAlgorithm(Recorded):
         update_counter: number of updates.
         recorded: statistics given to ``record`` since the last iteration.
         rank: rank of this process among those that train together.
+        progress: progress of the run, from 0 to 1, at which schedules are evaluated.
+        schedules: functions of the progress, by name of the setting.
+        changes: settings that were assigned after ``initialize``, by name.
     """
 
     opt_info_fields: ClassVar[tuple[str, ...]] = ()  # names of the statistics of updates
@@ -48,15 +60,23 @@ class RlAlgorithm(Recorded):
     rank = 0
     discount: float = 1.0  # gamma of `TrajInfo.DiscountedReturn` and of targets
     _batch_size = 0  # samples in one training batch; 0 makes the logged replay ratio 0
+    n_itr = 1  # number of iterations of the run
+
+    progress = 0.0
+    schedules: Mapping[str, Callable[[float], float]] = MappingProxyType({})
+    changes: Mapping[str, Any] = MappingProxyType({})
+    _started = False  # True from the end of ``initialize``
 
     agent: Any
     recorded: UpdateRecord
+    _followers: dict[str, Callable[[Any], Any]]  # by name of the setting
+    _fixed: dict[str, str]  # reasons, by name of the setting
     mid_batch_reset: bool
     gradient_step: Any = None
     optimizer: Any = None  # optimizer of ``gradient_step``, or a custom one
 
     # Hyperparameters that ``optim_initialize`` and other methods read; subclasses may declare them.
-    learning_rate: float
+    learning_rate: Any  # float
     OptimCls: Any = torch.optim.Adam
     optim_kwargs: dict[str, Any] | None = None
     clip_grad_norm: float | None = None
@@ -68,12 +88,108 @@ class RlAlgorithm(Recorded):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Add the record of statistics, also to subclasses with their own constructor."""
         self = super().__new__(cls, *args, **kwargs)
-        self.recorded = UpdateRecord()
+        vars(self).update(
+            recorded=UpdateRecord(),
+            schedules={},
+            changes={},
+            _followers={},
+            _fixed={},
+        )
         return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a setting takes effect at the next update.
+
+        Raises:
+            AttributeError: the setting cannot be changed after ``initialize``.
+            TypeError, ValueError: the value has the wrong type, is out of range, or is not a
+                schedule.
+        """
+        if name in declared(type(self)) or name in self._followers:
+            self._change(name, value)
+        else:
+            super().__setattr__(name, value)
 
     def __post_init__(self) -> None:
         check_settings(self)
         checked_arguments(self.OptimCls, self.optim_kwargs)
+
+    # Settings.
+
+    def _change(self, name: str, value: Any) -> None:
+        """Set a setting to a number or a schedule, in place of a schedule that it may follow."""
+        item = declared(type(self)).get(name)
+        value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        if self._started:
+            self._check_that_it_can_change(name)
+        is_number = isinstance(scalar(value), int | float | None)
+        if item is not None and limits_of(item).scheduled and not is_number:
+            self.follow_schedule(name, schedule_of(name, value, getattr(type(self), name)))
+        else:
+            if item is not None and self._started:
+                value = checked(item, value, limits_of(item))
+            self._put(name, value)
+            self.schedules.pop(name, None)  # type: ignore[attr-defined]
+        if self._started:
+            self.changes[name] = value  # type: ignore[index]
+
+    def follow_schedule(self, name: str, schedule: Callable[[float], float]) -> None:
+        """Let a setting follow a function of the progress.
+
+        Raises:
+            TypeError, ValueError: its first or last value, or the current one, is invalid.
+        """
+        for progress in (0.0, 1.0):
+            self._value_at(name, schedule, progress)
+        self.schedules[name] = schedule  # type: ignore[index]
+        self._put(name, self._value_at(name, schedule, self.progress))
+
+    def _value_at(self, name: str, schedule: Callable[[float], float], progress: float) -> float:
+        item = declared(type(self))[name]
+        limits = limits_of(item)
+        least = limits.ge if limits.gt is None else limits.gt
+        value = schedule(progress)
+        try:
+            value = scalar(value)
+            return float(checked(item, value, replace(limits, gt=None, ge=least, warn_above=None)))
+        except (TypeError, ValueError) as error:
+            error.args = (f"{error} (value of its schedule at a progress of {progress:g})",)
+            raise
+
+    def _put(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in self._followers:
+            self._followers[name](value)
+
+    def change(self, settings: Mapping[str, Any]) -> None:
+        """Assign the settings that differ from those assigned last."""
+        for name, value in settings.items():
+            if name not in self.changes or self.changes[name] != value:
+                setattr(self, name, value)
+
+    def follow(self, name: str, function: Callable[[Any], Any]) -> None:
+        """Call a function with each new value of a setting, after setting the attribute."""
+        self._followers[name] = function
+
+    def fix(self, why: str, *names: str) -> None:
+        """Refuse changes of these settings after ``initialize``.
+
+        Args:
+            why: reason, for the message.
+            names: names of the settings.
+        """
+        self._fixed.update(dict.fromkeys(names, why))
+
+    def _check_that_it_can_change(self, name: str) -> None:
+        settings = declared(type(self))
+        fixed = {key for key, item in settings.items() if limits_of(item).fixed} | {*self._fixed}
+        if name in fixed:
+            why = f", {self._fixed[name]}" if name in self._fixed else ""
+            free = ", ".join(sorted(settings.keys() - fixed)) or "none"
+            raise AttributeError(
+                f"{name} cannot be changed after initialize{why}. Give it to the constructor of "
+                f"{type(self).__name__}. These settings can be changed: {free}."
+            )
 
     # Life cycle.
 
@@ -131,7 +247,7 @@ class RlAlgorithm(Recorded):
             warn_of_untrained(model)
             self.warn_of_slow_precision()
         names = {p: name for name, p in model.named_parameters()}
-        self.gradient_step = GradientStep(
+        step = self.gradient_step = GradientStep(
             self.agent.parameters(),
             self.OptimCls,
             self.learning_rate,
@@ -139,9 +255,12 @@ class RlAlgorithm(Recorded):
             self.clip_grad_norm,
             names,
         )
-        self.optimizer = self.gradient_step.optimizer
+        self.optimizer = step.optimizer
+        self.follow("learning_rate", partial(step.set_learning_rate, "learning_rate"))
+        self.follow("clip_grad_norm", partial(setattr, step, "clip_grad_norm"))
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
+        self._started = True
 
     def warn_of_slow_precision(self) -> None:
         """Warn if ``mixed_precision`` is slow on this device."""
@@ -155,10 +274,12 @@ class RlAlgorithm(Recorded):
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
 
     def record(self, **statistics: torch.Tensor) -> None:
-        """Log the means of tensors of this update, by names in ``recorded_fields``.
+        """Log the means of tensors of this update, in columns of these names.
 
         This is for statistics that ``loss`` computes but does not return. The means are computed
         and read from the device once per iteration. NaN entries do not count, except in scalars.
+        Columns of names in ``recorded_fields`` exist from the first row on, others from the row in
+        which they are recorded first.
         """
         tensors = {name: x.detach() for name, x in statistics.items()}
         if torch.compiler.is_compiling():  # a copy costs less than a view of another tensor
@@ -166,14 +287,14 @@ class RlAlgorithm(Recorded):
         self.recorded.current.update(tensors)
 
     def make_opt_info(self, columns: Iterable[list[float]]) -> Any:
-        """Return a named tuple of lists, one for each of ``opt_info_fields``.
+        """Return a named tuple of lists, one for each of ``opt_info_fields``, and recorded ones.
 
         Args:
             columns: lists of the fields that are not in ``recorded_fields``, in order.
         """
         others = dict(zip(self.returned_fields, columns, strict=True))
         recorded = self.read_recorded()
-        fields = tuple(self.opt_info_fields)
+        fields = (*dict.fromkeys((*self.opt_info_fields, *recorded)),)
         return opt_info_class(fields)(*(others.get(k, recorded.get(k, [])) for k in fields))
 
     def empty_opt_info(self) -> Any:
@@ -181,11 +302,14 @@ class RlAlgorithm(Recorded):
         fields = tuple(self.opt_info_fields)
         return opt_info_class(fields)(*([] for _ in fields))
 
-    def add_recorded(self, opt_info: Any) -> None:
-        """Append recorded statistics to the lists of an ``opt_info``."""
-        for name, values in self.read_recorded().items():
-            if name in opt_info._fields:
-                getattr(opt_info, name).extend(values)
+    def add_recorded(self, opt_info: Any) -> Any:
+        """Append recorded statistics to the lists of an ``opt_info``; return it with new fields."""
+        recorded = self.read_recorded()
+        fields = (*dict.fromkeys((*opt_info._fields, *recorded)),)
+        lists = [getattr(opt_info, name, []) for name in fields]
+        for name, values in zip(fields, lists):
+            values.extend(recorded.get(name, []))
+        return opt_info_class(fields)(*lists)
 
     @property
     def returned_fields(self) -> list[str]:
@@ -205,9 +329,10 @@ class RlAlgorithm(Recorded):
         return columns
 
     def statistics(self) -> dict[str, float]:
-        """Return columns of progress.csv, always with the same names: the learning rate."""
+        """Return columns of progress.csv: the learning rate, and settings with a schedule."""
         groups = getattr(self.optimizer, "param_groups", None)  # a custom one may have none
-        return {"LearningRate": groups[0]["lr"]} if groups else {}
+        rate = {"LearningRate": groups[0]["lr"]} if groups else {}
+        return {column_of(name): getattr(self, name) for name in self.schedules} | rate
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method, compiled if ``compile_loss`` is True."""
@@ -260,7 +385,13 @@ class RlAlgorithm(Recorded):
         self.update_counter = state["update_counter"]
 
     def apply_schedule(self, itr: int) -> None:
-        """Set what depends on the iteration, such as a learning rate that decays."""
+        """Set what depends on the iteration, such as a learning rate that decays.
+
+        The runner calls it before every ``optimize_agent``.
+        """
+        self.progress = min(1.0, itr / self.n_itr)
+        for name, schedule in self.schedules.items():
+            self._put(name, self._value_at(name, schedule, self.progress))
 
     def interrupt(self) -> None:
         """Mark a discontinuity: the next batch does not continue the last one.
@@ -277,6 +408,11 @@ class RlAlgorithm(Recorded):
     @batch_size.setter
     def batch_size(self, value: int) -> None:
         self._batch_size = value
+
+
+def column_of(name: str) -> str:
+    """Return the column of a setting: ``RatioClip`` for ``ratio_clip``."""
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 @cache

@@ -5,6 +5,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError
 from rlpyt.utils.processes import keep_freed_memory
 
+RATE = "learning_rate"  # name of the learning rate, if there is one
 CLIP_EPS = 1e-6  # as in torch.nn.utils
 # Optimizers that `GradientStep` cannot use, with the reason.
 UNUSABLE = {
@@ -37,22 +39,28 @@ class ParameterGroup:
         n_members: E, if the network joins E networks in parameters [E, ...]; each member then has
             its own norm and limit.
         names: parameter names, for messages.
+        rate: name of the learning rate, a setting.
     """
 
     name: str
     parameters: list[torch.nn.Parameter]
     n_members: int | None = None
     names: dict[torch.nn.Parameter, str] = field(default_factory=dict)
+    rate: str = RATE
 
     def norms(self) -> torch.Tensor | None:
         """Return the gradient norms, [1] or [E], or ``None`` without gradients."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if not gradients:
-            return None if self.parameters else torch.zeros(self.n_members or 1)
+            return None
         if self.n_members is None:
             return total_norm(gradients).reshape(1)
         norms = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients]
         return torch.linalg.vector_norm(torch.stack(norms), dim=0)  # type: ignore[no-any-return]
+
+    def no_norms(self, like: torch.Tensor) -> torch.Tensor:
+        """Return the norms without gradients: zeros if there is no parameter, otherwise [0]."""
+        return like.new_empty(0) if self.parameters else like.new_zeros(self.n_members or 1)
 
     def clip(self, norms: torch.Tensor, limit: float) -> None:
         """Scale down gradients whose norm exceeds the limit."""
@@ -73,7 +81,7 @@ class GradientStep:
     Args:
         networks: parameters to train together, or several `ParameterGroup`.
         OptimCls: ``torch.optim`` class.
-        learning_rate: learning rate of the optimizer.
+        learning_rate: learning rate of the optimizer, or several by their names.
         optim_kwargs: further arguments of the optimizer. By default, the fused implementation is
             used if the class has one.
         clip_grad_norm: maximum gradient norm; ``None``: no limit.
@@ -89,7 +97,7 @@ class GradientStep:
         self,
         networks: Iterable[torch.nn.Parameter] | Sequence[ParameterGroup],
         OptimCls: Any,
-        learning_rate: float,
+        learning_rate: float | Mapping[str, float],
         optim_kwargs: dict[str, Any] | None = None,
         clip_grad_norm: float | None = None,
         names: dict[torch.nn.Parameter, str] | None = None,
@@ -105,17 +113,29 @@ class GradientStep:
         if self.parameters[0].device.type == "cpu":
             keep_freed_memory()
         self.clip_grad_norm = clip_grad_norm
-        self._base_learning_rate = learning_rate
+        one = not isinstance(learning_rate, Mapping)
+        self._rates: dict[str, Any] = {RATE: learning_rate} if one else dict(learning_rate)  # type: ignore[arg-type]
         self._names = {p: name for network in self.networks for p, name in network.names.items()}
         kwargs = checked_arguments(OptimCls, optim_kwargs)
         self._check_members(OptimCls)
+        # Consecutive networks with the same rate are a parameter group of the optimizer.
+        trained = [network for network in groups if network.parameters]
+        self._group_rates = [rate for rate, _ in groupby(trained, lambda network: network.rate)]
+        first = self._rates[self._group_rates[0]]
         try:
-            self.optimizer = OptimCls(self.parameters, lr=learning_rate, **kwargs)
+            parts: Any = self.parameters
+            if len(self._group_rates) > 1:
+                parts = [
+                    {"params": [p for n in members for p in n.parameters], "lr": self._rates[rate]}
+                    for rate, members in groupby(trained, lambda network: network.rate)
+                ]
+            self.optimizer = OptimCls(parts, lr=first, **kwargs)
         except (TypeError, ValueError) as error:
-            settings = dict(optim_kwargs or {}, lr=learning_rate)
+            settings = dict(optim_kwargs or {}, lr=first)
             name = getattr(OptimCls, "__name__", OptimCls)
             raise ValueError(f"{name} rejects {settings}: {error}") from error
-        self._with_gradient: set[str] = set()  # names of networks that had a gradient
+        # Names of networks that had a gradient, or have nothing to train.
+        self._with_gradient = {network.name for network in groups if not network.parameters}
 
     def _check_members(self, OptimCls: type[Any]) -> None:
         joined = [n.name for n in self.networks if n.n_members is not None]
@@ -125,10 +145,18 @@ class GradientStep:
                 f"networks that share one model here ({', '.join(joined)}). Use another OptimCls."
             )
 
-    def scale_learning_rate(self, factor: float) -> None:
-        """Set the learning rate to ``factor`` times that of the constructor."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._base_learning_rate * factor
+    def set_learning_rate(self, name: str, value: float) -> None:
+        """Set a learning rate, by its name."""
+        self._rates[name] = value
+        for rate, group in zip(self._group_rates, self.optimizer.param_groups):
+            if rate == name:
+                group["lr"] = value
+
+    @property
+    def learning_rates(self) -> dict[str, float]:
+        """Return the optimizer's current learning rates, by name."""
+        groups = self.optimizer.param_groups
+        return {name: group["lr"] for name, group in zip(self._group_rates, groups)}
 
     def __call__(self, loss: torch.Tensor) -> torch.Tensor:
         """Take one step to minimize ``loss``; return the gradient norm before clipping.
@@ -152,7 +180,7 @@ class GradientStep:
 
         Returns:
             Gradient norms before clipping by name of the network: [1], [E] for a network with
-            members, or [0] for a network without gradient.
+            members (0 if no parameter is trained), or [0] for a network without gradient.
 
         Raises:
             NonFiniteError, ValueError: see ``__call__``.
@@ -187,8 +215,10 @@ class GradientStep:
                 if own is not None:
                     network.clip(own, self.clip_grad_norm)
         self.optimizer.step()
-        names = [network.name for network in self.networks]
-        return {k: loss.new_empty(0) if n is None else n for k, n in zip(names, norms, strict=True)}
+        return {
+            network.name: network.no_norms(loss) if own is None else own
+            for network, own in zip(self.networks, norms, strict=True)
+        }
 
     def _warn_without_gradient(self, norms: list[torch.Tensor | None]) -> None:
         """Warn of parameters without gradient when a network gets its first gradient."""
@@ -212,16 +242,19 @@ class GradientStep:
     def load_state_dicts(self, states: dict[str, Any]) -> None:
         """Load states from ``state_dicts``; entries of other networks are ignored."""
         parts = [states[network.name] for network in self.networks]
-        self.load_state_dict(parts[0] if len(parts) == 1 else merge_states(parts))
+        if len(parts) > 1:
+            parts = [merge_states(parts, [network.rate for network in self.networks])]
+        self.load_state_dict(parts[0])
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the optimizer's state.
 
-        The learning rate is not loaded, so that a run can be resumed with another one.
+        Learning rates are not loaded, so that a run can be resumed with others.
         """
         # Copied because torch keeps the tensors and would update the caller's in place.
         self.optimizer.load_state_dict(copy.deepcopy(state))
-        self.scale_learning_rate(1.0)  # schedules set it again before the next step
+        for name, value in self._rates.items():
+            self.set_learning_rate(name, value)
 
     def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> str:
         if not torch.isfinite(loss):

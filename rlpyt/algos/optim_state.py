@@ -17,23 +17,37 @@ def state_of(state: State, first: int, n: int) -> State:
     """Return the state of ``n`` parameters from ``first``, as if they had their own optimizer.
 
     Args:
-        state: optimizer state with one parameter group.
+        state: optimizer state.
         first, n: index of the first parameter, and number of parameters.
     """
-    (group,) = state["param_groups"]
+    groups = state["param_groups"]
+    group = next((group for group in groups if first in group["params"]), groups[0])
     entries = {i - first: entry for i, entry in state["state"].items() if first <= i < first + n}
     return {"state": entries, "param_groups": [{**group, "params": list(range(n))}]}
 
 
-def merge_states(parts: Sequence[State]) -> State:
-    """Merge the states of consecutive parameters, with the settings of the first."""
+def merge_states(parts: Sequence[State], rates: Sequence[str] | None = None) -> State:
+    """Merge the states of consecutive parameters.
+
+    Args:
+        parts: states with one parameter group each.
+        rates: names of their learning rates; consecutive parts with the same one become a
+            parameter group, with the settings of the first part. ``None``: all have the same.
+    """
     joined: State = {}
-    first = 0
-    for state in parts:
+    groups: list[State] = []
+    first, last = 0, None
+    for state, rate in zip(parts, rates or [""] * len(parts), strict=True):
+        (group,) = state["param_groups"]
+        n = len(group["params"])
         joined |= {first + i: entry for i, entry in state["state"].items()}
-        first += len(state["param_groups"][0]["params"])
-    group = {**parts[0]["param_groups"][0], "params": list(range(first))}
-    return {"state": joined, "param_groups": [group]}
+        if n and (rate != last or not groups):
+            groups.append({**group, "params": []})
+            last = rate
+        if n:
+            groups[-1]["params"] += range(first, first + n)
+        first += n
+    return {"state": joined, "param_groups": groups}
 
 
 def split_members(state: State, n_members: int) -> list[State]:

@@ -140,6 +140,8 @@ class ReplayAlgo(SequenceSettings):
         self.initialize_replay_buffer(examples, batch_spec)
         self._check_replay_and_schedule()
         self.optim_initialize(rank)
+        for name in ("batch_size", "batch_B"):
+            self.follow(name, self._count_samples)
 
     def async_initialize(
         self,
@@ -471,7 +473,7 @@ class ReplayAlgo(SequenceSettings):
         """
         self.agent, self.n_itr = agent, n_itr
         self.trains_sequences = agent.recurrent
-        self._batch_size = self.samples_per_update
+        self._count_samples()
         self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
         self.world_size = world_size
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
@@ -481,6 +483,9 @@ class ReplayAlgo(SequenceSettings):
         self.batches_in_replay = 0
         self._steps_counted = 0.0
         self._updates_postponed = 0  # due updates not made, because all rows were void
+
+    def _count_samples(self, _: int = 0) -> None:
+        self._batch_size = self.samples_per_update
 
     def set_min_itr_learn(self) -> None:
         """Set the first iteration that learns: after ``min_steps_learn``, with enough rows.
@@ -553,7 +558,7 @@ class ReplayAlgo(SequenceSettings):
                     self._updates_postponed = n_updates - n_made
                 break  # all rows that could be drawn are void
         if n_updates:
-            self.add_recorded(opt_info)
+            opt_info = self.add_recorded(opt_info)
         return opt_info
 
     def draw_batch(self) -> Any:

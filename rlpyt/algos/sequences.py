@@ -46,13 +46,19 @@ Forward = Callable[..., Any]  # (network, *inputs) -> outputs, such as ``ReplayA
 class SequenceSettings(RlAlgorithm):
     """Settings of algorithms that can train agents with memory on sequences from a replay."""
 
-    batch_T: int = setting(20, ge=1, doc="(memory) trained steps of a sequence; 10-80")
+    batch_T: int = setting(20, ge=1, fixed=True, doc="(memory) trained steps of a sequence; 10-80")
     batch_B: int = setting(16, ge=1, doc="(memory) sequences per update; 8-64")
     warmup_T: int = setting(
-        10, ge=0, doc="(memory) first steps of a sequence, which only update the state; 0-40"
+        10,
+        ge=0,
+        fixed=True,
+        doc="(memory) first steps of a sequence, which only update the state; 0-40",
     )
     store_rnn_state_interval: int = setting(
-        10, ge=0, doc="(memory) steps between stored states, at which sequences start; 0: zeros"
+        10,
+        ge=0,
+        fixed=True,
+        doc="(memory) steps between stored states, at which sequences start; 0: zeros",
     )
     pri_eta: float = setting(
         0.9, ge=0, le=1, doc="(memory) weight of the largest TD error against the mean in priority"

@@ -53,6 +53,8 @@ def settings_class(cls: type, name: str) -> type:
     chosen = []
     for field, (hint, default, is_class) in plain_fields(cls).items():
         described: dict[str, Any] = {"help": getattr(limits.get(field), "help", "")}
+        if getattr(limits.get(field), "scheduled", False):
+            described["metavar"] = "NUMBER|SCHEDULE"
         if is_class:
             described |= {"name": hyphenated(field), "metavar": "NAME"}
         value = dataclasses.field(default_factory=partial(copy.copy, default))

@@ -11,8 +11,8 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import finish, program, showing_how_to_resume
 from rlpyt.experiments.options import CONFIG, read_config
-from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.run import rebuilt, train
+from rlpyt.experiments.settings import scheduled_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.progress import ProgressHook
@@ -23,8 +23,8 @@ from rlpyt.utils.resumption import asked_to_resume
 DESCRIPTION = """Resume a run from its latest checkpoint, as if it had never stopped.
 
 RUN is the run directory printed by `rlpyt train`, or that of a script's run. The settings are
-those of the run. With more --steps, a linear learning rate schedule (algo.linear_lr_schedule, the
-default of ppo) spans all of them, so the learning rate rises when the run is resumed."""
+those of the run. With more --steps, schedules of settings (such as algo.linear_lr_schedule, the
+default of ppo) span all of them, so a learning rate that falls rises when the run is resumed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +53,11 @@ def main(args: Sequence[str]) -> int:
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
     announcement = f"Resuming {options.title}, up to {{steps}} steps, in {command.run}"
-    algo = algorithm_class(options.algo_name)
-    linear = getattr(algo, "linear_lr_schedule", False)
-    if options.steps > before and options.algo.get("linear_lr_schedule", linear):
+    following = scheduled_settings(options) if options.steps > before else []
+    if following:
         announcement += (
-            "\nThe learning rate rises: its linear schedule now falls to 0 at "
-            f"{options.steps:,} steps, no longer at {before:,}."
+            f"\nThe schedules of {', '.join(following)} now span {options.steps:,} steps, "
+            f"no longer {before:,}: the values change."
         )
     with showing_how_to_resume(command.run), blaming(command.run / CONFIG, trusted):
         # A launcher may restart a run that only lacks its final evaluation.

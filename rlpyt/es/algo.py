@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from rlpyt.es.cem import CEM
 from rlpyt.es.cmaes import CMAES
 from rlpyt.es.openai_es import OpenAIES
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_settings, setting
+from rlpyt.utils.checks import Scheduled, check_settings, scheduled, setting
 from rlpyt.utils.seed import env_seed, get_seed, make_seed
 
 # candidateReturn: mean return of each candidate over its episodes. searchStd: mean standard
@@ -39,9 +40,13 @@ class EvolutionAlgo(RlAlgorithm):
         TypeError, ValueError: a setting has the wrong type or is out of range.
     """
 
-    sigma0: float = setting(0.5, gt=0, doc="initial std of parameters; 0.05 to 1")
-    popsize: int | None = setting(None, ge=2, doc="candidates per generation; None: one batch")
-    episodes: int = setting(1, ge=1, doc="episodes per candidate; more for noisy returns")
+    sigma0: float = setting(0.5, gt=0, fixed=True, doc="initial std of parameters; 0.05 to 1")
+    popsize: int | None = setting(
+        None, ge=2, fixed=True, doc="candidates per generation; None: one batch"
+    )
+    episodes: int = setting(
+        1, ge=1, fixed=True, doc="episodes per candidate; more for noisy returns"
+    )
     common_random_numbers: bool = setting(True, doc="same episode starts for all candidates")
 
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
@@ -84,7 +89,7 @@ class EvolutionAlgo(RlAlgorithm):
                 "more candidates in parallel with more workers or Ray actors (n_workers, "
                 "RaySampler)."
             )
-        self.agent, self._B = agent, batch_spec.B
+        self.agent, self._B, self.n_itr = agent, batch_spec.B, n_itr
         popsize = self.checked_popsize(batch_spec.B)
         seed = get_seed()
         seed = make_seed() if seed is None else seed
@@ -100,6 +105,7 @@ class EvolutionAlgo(RlAlgorithm):
         self._batch_size = 0  # nothing is replayed
         self.steps_taken = 0
         self._start_generation()
+        self._started = True
 
     def checked_popsize(self, B: int) -> int:
         """Return the number of candidates per generation, given B environments.
@@ -149,6 +155,7 @@ class EvolutionAlgo(RlAlgorithm):
         Raises:
             ValueError: a return is NaN.
         """
+        self.apply_schedule(itr)
         valid = valid_from_done(samples.env.done)
         returns = (samples.env.reward * valid).sum(0).double().numpy()
         self._returns[self._n_done : self._n_done + self._B] = returns
@@ -172,7 +179,7 @@ class EvolutionAlgo(RlAlgorithm):
 
     def statistics(self) -> dict[str, float]:
         """Return the environment steps actually taken, as opposed to those of the budget."""
-        return {"CumStepsTaken": self.steps_taken}
+        return super().statistics() | {"CumStepsTaken": self.steps_taken}
 
     def optim_state_dict(self) -> dict[str, Any]:
         """Return an empty dictionary: the strategy's state, often large, is only in checkpoints."""
@@ -217,7 +224,9 @@ class EvolutionAlgo(RlAlgorithm):
 class CmaesAlgo(EvolutionAlgo):
     """CMA-ES: `rlpyt.es.CMAES`."""
 
-    diagonal: bool = setting(False, doc="diagonal covariance; for more than 300 parameters")
+    diagonal: bool = setting(
+        False, fixed=True, doc="diagonal covariance; for more than 300 parameters"
+    )
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """Build the strategy; see `EvolutionAlgo`."""
@@ -228,9 +237,13 @@ class CmaesAlgo(EvolutionAlgo):
 class CemAlgo(EvolutionAlgo):
     """The cross-entropy method: `rlpyt.es.CEM`."""
 
-    elite_frac: float = setting(0.2, gt=0, le=1, doc="fraction of candidates to fit; 0.1 to 0.5")
-    extra_std: float = setting(0.25, ge=0, finite=True, doc="initial added noise, in sigma0")
-    extra_itrs: int = setting(50, ge=1, doc="generations until the added noise is zero")
+    elite_frac: float = setting(
+        0.2, gt=0, le=1, fixed=True, doc="fraction of candidates to fit; 0.1 to 0.5"
+    )
+    extra_std: float = setting(
+        0.25, ge=0, finite=True, fixed=True, doc="initial added noise, in sigma0"
+    )
+    extra_itrs: int = setting(50, ge=1, fixed=True, doc="generations until the added noise is zero")
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """Build the strategy; see `EvolutionAlgo`."""
@@ -246,11 +259,26 @@ class CemAlgo(EvolutionAlgo):
 class OpenaiEsAlgo(EvolutionAlgo):
     """The strategy of Salimans et al. 2017: `rlpyt.es.OpenAIES`."""
 
-    sigma0: float = setting(0.1, gt=0, doc="std of parameters; 0.02 to 0.2")
-    learning_rate: float = setting(0.02, gt=0, finite=True, doc="Adam step size; 0.005 to 0.1")
-    weight_decay: float = setting(0.0, ge=0, finite=True, doc="weight decay; 0 to 0.01")
-    learning_rate_decay: float = setting(1.0, gt=0, le=1, doc="factor per generation")
-    sigma_decay: float = setting(1.0, gt=0, le=1, doc="factor per generation")
+    sigma0: float = setting(0.1, gt=0, fixed=True, doc="std of parameters; 0.02 to 0.2")
+    learning_rate: Scheduled[float] = scheduled(
+        0.02, gt=0, finite=True, doc="Adam step size; 0.005 to 0.1"
+    )
+    weight_decay: float = setting(0.0, ge=0, finite=True, fixed=True, doc="weight decay; 0 to 0.01")
+    learning_rate_decay: float = setting(1.0, gt=0, le=1, fixed=True, doc="factor per generation")
+    sigma_decay: float = setting(1.0, gt=0, le=1, fixed=True, doc="factor per generation")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learning_rate_decay < 1 and "learning_rate" in self.schedules:
+            raise ValueError(
+                f"learning_rate_decay={self.learning_rate_decay} must be 1 if learning_rate follows"
+                " a schedule. Set one of them."
+            )
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """Start the search; see `EvolutionAlgo`."""
+        super().initialize(*args, **kwargs)
+        self.follow("learning_rate", partial(setattr, self.strategy, "learning_rate"))
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """Build the strategy; see `EvolutionAlgo`."""

@@ -21,6 +21,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.tracking import logger_names
 from rlpyt.utils.names import UnknownName, suggestion
 from rlpyt.utils.recorded import describe, has_marks, importable_name, label, missing_parts
+from rlpyt.utils.schedules import with_start
 from rlpyt.utils.signed import SIGNATURE, signed
 from rlpyt.version import VERSION
 
@@ -326,6 +327,8 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
     if isinstance(new, str) and kind == tuple[str, ...]:
         new = tuple(new.split(","))
     new = _checked(name, new, kind)
+    if name == "algo":
+        new = {key: with_start(value, old.get(key)) for key, value in new.items()}
     return {**old, **new} if get_origin(kind) is dict else new
 
 

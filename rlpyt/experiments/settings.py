@@ -16,10 +16,14 @@ from rlpyt.experiments.build import env_recipe, optimizer_name
 from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
 from rlpyt.experiments.registry import algorithm_class, algorithm_named, base_algorithm
+from rlpyt.utils.checks import Scheduled, declared, limits_of
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import label
 
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+
+
+Points = tuple[tuple[float, float], ...]  # of a schedule
 
 
 class PlainField(NamedTuple):
@@ -51,6 +55,8 @@ def plain_fields(cls: type) -> dict[str, PlainField]:
         hint, default = hints[item.name], item.default
         if item.default_factory is not dataclasses.MISSING:
             default = item.default_factory()
+        if typing.get_origin(hint) is Scheduled:
+            hint = typing.get_args(hint)[0] | Points | str
         is_class = typing.get_origin(hint) is type
         if is_class:
             hint, default = str, optimizer_name(default)
@@ -164,6 +170,21 @@ def setting_types(algo_name: str) -> dict[str, Any]:
     for name, field in plain_fields(algorithm_class(algo_name)).items():
         found[f"algo.{name}"] = field.hint
     return found
+
+
+def scheduled_settings(options: RunOptions) -> list[str]:
+    """Return the names of the algorithm's settings that follow a schedule in a run."""
+    cls, given = algorithm_class(options.algo_name), options.algo
+    linear = given.get("linear_lr_schedule", getattr(cls, "linear_lr_schedule", False))
+    return [
+        name
+        for name, item in declared(cls).items()
+        if limits_of(item).scheduled
+        and (
+            not isinstance(given.get(name, item.default), int | float | None)
+            or (linear and name in getattr(cls, "linear_settings", ()))
+        )
+    ]
 
 
 def type_of(name: str, known: Mapping[str, Any], kind: str = "setting") -> Any:

@@ -28,6 +28,7 @@ from rlpyt.samplers.layout import Hardware, split_affinity
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed
+from rlpyt.utils.serialize import ByValue
 
 THROTTLE_WAIT = 0.05  # seconds between rlpyt's checks for new samples; not used here
 
@@ -134,7 +135,7 @@ class AsyncRlBase(MinibatchRlBase):
             final_observation=self.algo.final_observation,
         )
         self.itr_batch_size = self.sampler.batch_size
-        n_itr = self.get_n_itr()
+        n_itr = self.algo.n_itr = self.get_n_itr()
         self._async_arguments = dict(
             sampler_n_itr=n_itr,
             batch_spec=self.sampler.batch_spec,
@@ -215,6 +216,8 @@ class AsyncRlBase(MinibatchRlBase):
         self.update_schedule = (
             UpdateSchedule(self.algo, self.itr_batch_size) if self.replay is not None else None
         )
+        why = "since the updates of an asynchronous run are scheduled at its start"
+        self.algo.fix(why, "replay_ratio", "batch_size", "batch_B")
 
     def build_ctrl(self, world_size: int) -> BatchPipeline:
         """Return the pipeline of batches, which commands the sampler and the replay writer."""
@@ -224,7 +227,8 @@ class AsyncRlBase(MinibatchRlBase):
 
     def _store(self, batch: Batch) -> None:
         assert self._replay_writer is not None
-        arguments = batch.slot, batch.itr, self.algo.new_priority
+        changes = ByValue(dict(self.algo.changes))
+        arguments = batch.slot, batch.itr, self.algo.new_priority, changes
         (batch.n_void,) = self._replay_writer.call("store", *arguments)
 
     def _check_other_processes(self) -> None:
@@ -253,6 +257,7 @@ class AsyncRlBase(MinibatchRlBase):
         clock.switch("optimizing")
         clock.seconds["sampling"] += batch.seconds  # in parallel
         self.agent.train_mode(itr)
+        self.algo.apply_schedule(itr)
         learn = self._learn if self.update_schedule is None else self._learn_from_replay
         opt_infos: list[Any] = []
         self.updating, failure = True, None
@@ -298,7 +303,8 @@ class AsyncRlBase(MinibatchRlBase):
             return
         while self.opt_itr < self.update_schedule.calls_due(batch.itr + 1):
             optimize = partial(self._optimize_agent, self.opt_itr, sampler_itr=batch.itr)
-            yield self.optimizers.run_together(optimize, "optimize", self.opt_itr, batch.itr)
+            arguments = self.opt_itr, batch.itr, ByValue(dict(self.algo.changes))
+            yield self.optimizers.run_together(optimize, "optimize", *arguments)
             self.opt_itr += 1
             self._send_parameters()
             if self.max_lead is None:

@@ -78,10 +78,12 @@ class Optimizer(Child):
         self.algo.optim_initialize(rank)
         self._set_activity(status.IDLE)
 
-    def optimize(self, itr: int, sampler_itr: int) -> None:
-        """Make updates together with rank 0."""
+    def optimize(self, itr: int, sampler_itr: int, changes: serialize.ByValue) -> None:
+        """Make updates together with rank 0, with the settings changed there."""
         self._set_activity(status.COLLECTING, itr)
+        self.algo.change(changes.value)
         self.agent.train_mode(itr)
+        self.algo.apply_schedule(sampler_itr)
         self.algo.optimize_agent(itr, sampler_itr=sampler_itr)
         self._set_activity(status.IDLE, itr)
 

@@ -2,8 +2,9 @@
 
 import dataclasses
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class Ranked(MinibatchRlBase):
     _save_requested = False  # by a hook; all ranks save after the iteration
     _saving = False  # all ranks have agreed to save
     _others_states: Sequence[dict[str, Any]] = ()
+    _shared_changes: Mapping[str, Any] = MappingProxyType({})  # settings sent to the other ranks
 
     def __init__(
         self,
@@ -215,8 +217,9 @@ class Ranked(MinibatchRlBase):
         """Return (signal, True to stop), the same in all ranks; save if a rank requested it."""
         received, requested = super().stop_requests(itr)
         has_directory = self.rank == 0 and self.checkpoint_directory() is not None
-        flags = [received or 0, requested, self._save_requested, has_directory]
-        signal, stop, save, can_save = self.ranks.all_reduce_max([int(x) for x in flags])
+        flags = [received or 0, requested, self._save_requested, has_directory, self._has_changes]
+        signal, stop, save, can_save, changed = self.ranks.all_reduce_max([int(x) for x in flags])
+        self.share_settings(bool(changed))
         self._save_requested = False
         if signal:
             self._signals.received = signal
@@ -224,6 +227,37 @@ class Ranked(MinibatchRlBase):
         if self._saving and not (stop or signal):
             self.save_checkpoint(itr)
         return signal or None, bool(stop)
+
+    @property
+    def _has_changes(self) -> bool:
+        """Return True if hooks of rank 0 have changed settings since the last iteration."""
+        return self.rank == 0 and self.algo.changes != self._shared_changes
+
+    def share_settings(self, changed: bool | None = None) -> None:
+        """Change settings in all ranks as hooks have changed them in rank 0.
+
+        Args:
+            changed: False if there is no change; ``None``: ask rank 0.
+
+        Raises:
+            ValueError: a new value is a function, which is not sent to other ranks.
+        """
+        if changed is None:
+            changed = bool(self.ranks.all_reduce_max([int(self._has_changes)])[0])
+        if not changed:
+            return
+        changes = dict(self.algo.changes)
+        for name, value in changes.items():
+            if callable(value):
+                raise ValueError(
+                    f"{name} must not become a function during a run of several ranks, got "
+                    f"{value!r:.80}. Assign (progress, value) pairs, or give the function to the "
+                    "algorithm's constructor."
+                )
+        self._shared_changes = changes
+        first = self.ranks.all_gather(changes if self.rank == 0 else {})[0]
+        if self.rank:
+            self.algo.change(first)
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save the states of all ranks in rank 0; return the path, or ``None``.

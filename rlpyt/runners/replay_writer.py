@@ -42,16 +42,18 @@ class ReplayWriter(Child):
         """Report that the process is ready."""
         self.spec.progress[status.ACTIVITY] = status.IDLE
 
-    def store(self, slot: int, itr: int, new_priority: float) -> int:
+    def store(self, slot: int, itr: int, new_priority: float, changes: ByValue) -> int:
         """Store a slot's batch in the replay; return its number of void rows.
 
         Args:
             slot: index of the slot.
             itr: iteration of the sampler.
             new_priority: priority of samples that have none, in a prioritized replay.
+            changes: dictionary of the settings changed in the runner's process.
         """
         self.spec.progress[[status.ITR, status.ACTIVITY]] = itr, status.COLLECTING
         self.algo.new_priority = new_priority
+        self.algo.change(changes.value)
         self.algo.store(self.slots[slot])
         self.spec.progress[status.ACTIVITY] = status.IDLE
         return self.algo.n_void

@@ -84,12 +84,13 @@ def add_opt_info(columns: dict[str, list[Any]], opt_info: Any) -> None:
     """Append the statistics that ``optimize_agent`` returned.
 
     Args:
-        columns: values by name of the statistic; extended in place.
-        opt_info: named tuple of numbers or lists; missing statistics are skipped.
+        columns: values by name of the statistic; extended in place, also by new names.
+        opt_info: named tuple, or `AttrDict`, of numbers or lists; missing statistics are skipped.
     """
-    for name, values in columns.items():
+    fields = opt_info if isinstance(opt_info, dict) else getattr(opt_info, "_fields", ())
+    for name in dict.fromkeys((*columns, *fields)):
         new = getattr(opt_info, name, [])
-        values.extend(new if isinstance(new, list) else [new])
+        columns.setdefault(name, []).extend(new if isinstance(new, list) else [new])
 
 
 def to_plain(traj_infos: Iterable[Any]) -> list[dict[str, Any]]:

@@ -201,6 +201,7 @@ class MinibatchRlBase(BaseRunner):
             )
         self.itr_batch_size: int = self.sampler.batch_size * self.world_size
         n_itr: int = self.get_n_itr()
+        self.algo.n_itr = n_itr
         self.agent.to_device(hardware.cuda_idx)
         if self.world_size > 1:
             self.agent.data_parallel()
@@ -328,6 +329,7 @@ class MinibatchRlBase(BaseRunner):
                 n = self._n_own_hooks  # rlpyt's own hooks start last, since `EvalHook` may evaluate
                 for hook in [*self.hooks[n:], *self.hooks[:n]]:
                     self._call_hook(hook, "on_start")
+                self.share_settings()
                 self.has_started, signals.at_once = True, False
                 for itr in range(self.start_itr, n_itr):
                     self.itr = itr
@@ -380,6 +382,7 @@ class MinibatchRlBase(BaseRunner):
         self.state.clock.switch("optimizing")
         self.agent.train_mode(itr)
         self.updating = True
+        self.algo.apply_schedule(itr)
         opt_info = self._optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
         self.state.itr, self.updating = itr, False
@@ -392,6 +395,9 @@ class MinibatchRlBase(BaseRunner):
             where = f"iteration {itr}, update {self.algo.update_counter}"
             error.args = (f"{type(self.algo).__name__}, {where}: {error}",)
             raise
+
+    def share_settings(self) -> None:
+        """Send settings that hooks have changed to the other ranks, if there are any."""
 
     @property
     def cum_steps(self) -> int:

@@ -6,11 +6,15 @@ import numbers
 import types
 import typing
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+Number = TypeVar("Number", float, float | None)
+Schedulable = float | str | Sequence[tuple[float, float]] | Callable[[float], float]
 
+_declared: dict[type, dict[str, "dataclasses.Field[Any]"]] = {}  # by class, see `declared`
 MOST = 2**64 - 1  # upper bound of all counts; greater ones are mistakes
 
 
@@ -87,6 +91,8 @@ class FieldLimits:
     le: float | None = None
     finite: bool = False
     warn_above: float | None = None
+    fixed: bool = False
+    scheduled: bool = False
 
     @property
     def help(self) -> str:
@@ -104,19 +110,65 @@ def setting(
     le: float | None = None,
     finite: bool = False,
     warn_above: float | None = None,
+    fixed: bool = False,
     doc: str,
 ) -> T:
     """Declare a dataclass field with its allowed values, which `check_settings` checks.
+
+    A setting is read in every update, so that it can be changed during training, unless it is
+    ``fixed``.
 
     Args:
         default: default value.
         gt, ge, le: bounds: numbers must be greater than, at least, at most this.
         finite: if True, infinite numbers are invalid.
         warn_above: greater numbers cause a warning that they are unusually large.
+        fixed: if True, an algorithm refuses to change it after ``initialize``.
         doc: effect and usual range, as ``rlpyt train --help`` prints it.
     """
-    limits = FieldLimits(doc, gt, ge, le, finite, warn_above)
+    limits = FieldLimits(doc, gt, ge, le, finite, warn_above, fixed)
     return dataclasses.field(default=default, metadata={"limits": limits})  # type: ignore[no-any-return]
+
+
+class Scheduled(Generic[Number]):
+    """Type of a setting that may follow a schedule: a number when it is read.
+
+    It can be set to a number or to one of the forms of `rlpyt.utils.schedules.schedule_of`.
+    """
+
+    def __get__(self, owner: Any, cls: Any = None) -> Number:
+        raise NotImplementedError
+
+    def __set__(self, owner: Any, value: Number | Schedulable) -> None:
+        raise NotImplementedError
+
+
+def scheduled(default: Any, *, doc: str, **limits: Any) -> Any:
+    """Declare a number that may follow a schedule, a field of type `Scheduled`.
+
+    Args:
+        default: default value.
+        doc, **limits: see `setting`. Schedules may also reach a bound ``gt``.
+    """
+    declaration = FieldLimits(doc, **limits, scheduled=True)
+    return dataclasses.field(default=default, metadata={"limits": declaration})
+
+
+def declared(cls: type) -> dict[str, "dataclasses.Field[Any]"]:
+    """Return the fields of a dataclass that are settings or that its constructor does not take."""
+    if cls not in _declared:
+        fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        _declared[cls] = {
+            item.name: item
+            for item in fields
+            if "limits" in item.metadata or item.type in (bool, "bool") or not item.init
+        }
+    return _declared[cls]
+
+
+def limits_of(item: "dataclasses.Field[Any]") -> FieldLimits:
+    """Return the limits of a field; one that the constructor does not take is fixed."""
+    return item.metadata.get("limits") or FieldLimits("", fixed=not item.init)
 
 
 def check_settings(settings: Any) -> None:
@@ -128,16 +180,20 @@ def check_settings(settings: Any) -> None:
         TypeError: a value does not have its field's type.
         ValueError: a value is outside its field's range.
     """
-    for item in dataclasses.fields(settings):
-        limits = item.metadata.get("limits")
-        if limits is not None or item.type in (bool, "bool"):
-            value = getattr(settings, item.name)
-            setattr(settings, item.name, _checked(item, value, limits or FieldLimits("")))
+    for name, item in declared(type(settings)).items():
+        value = getattr(settings, name)
+        stored = checked(item, value, limits_of(item)) if item.init else value
+        if stored is not value:
+            setattr(settings, name, stored)
 
 
-def _checked(item: "dataclasses.Field[Any]", value: Any, limits: FieldLimits) -> Any:
-    union = typing.get_origin(item.type) in (types.UnionType, typing.Union)
-    kinds = list(typing.get_args(item.type)) if union else [item.type]
+def checked(item: "dataclasses.Field[Any]", value: Any, limits: FieldLimits) -> Any:
+    """Return the value of a field, counts and switches as int and bool; see `check_settings`."""
+    kind = item.type
+    if typing.get_origin(kind) is Scheduled:
+        (kind,) = typing.get_args(kind)
+    union = typing.get_origin(kind) in (types.UnionType, typing.Union)
+    kinds = list(typing.get_args(kind)) if union else [kind]
     literals = [kind for kind in kinds if typing.get_origin(kind) is typing.Literal]
     choices = [choice for literal in literals for choice in typing.get_args(literal)]
     if (value is None and types.NoneType in kinds) or (isinstance(value, str) and value in choices):

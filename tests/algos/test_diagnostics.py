@@ -31,7 +31,7 @@ def test_a_record_that_nobody_reads_stays_small(monkeypatch):
     assert read_means(record.take()) == {"a": [6, 7, 8]}
 
 
-def test_names_without_a_column_are_not_logged():
+def test_names_that_are_not_declared_are_logged_after_the_others():
     class Narrow(PPO):
         opt_info_fields = ("loss", "gradNorm", "entropy", "perplexity", "mine")
 
@@ -46,7 +46,8 @@ def test_names_without_a_column_are_not_logged():
     finally:
         del ALGOS["narrow"]
     info = algo.optimize_agent(6, batch)
-    assert info._fields == Narrow.opt_info_fields
+    assert info._fields[:5] == Narrow.opt_info_fields and "piLoss" in info._fields
+    assert info.other == info.loss
     assert info.mine == pytest.approx([x + 1 for x in info.loss])
 
 

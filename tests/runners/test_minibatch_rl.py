@@ -154,7 +154,7 @@ def test_progress_has_the_documented_columns_in_order(tmp_path):
         *("ReplayRatio", "CumReplayRatio"),
         *("SamplingTime (s)", "OptimizingTime (s)", "LoggingTime (s)"),
         *("SamplerStepsPerSecond", "OptimizerUpdatesPerSecond", "CpuCores", "Memory (MB)"),
-        "LearningRate",
+        *("LearningRate", "RatioClip"),
     ]
     assert names[: len(diagnostics)] == [f"Diagnostics/{n}" for n in diagnostics]
     keys = ["Length", "Return", "NonzeroRewards", "DiscountedReturn"]

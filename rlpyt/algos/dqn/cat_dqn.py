@@ -25,8 +25,12 @@ EPS = 1e-6  # smallest probability in priorities
 class CategoricalDQN(DQN):
     """DQN that learns distributions of returns over the agent's ``n_atoms`` atoms."""
 
-    V_min: float = setting(-10, finite=True, doc="value of the first atom, the lowest return")
-    V_max: float = setting(10, finite=True, doc="value of the last atom, the highest return")
+    V_min: float = setting(
+        -10, finite=True, fixed=True, doc="value of the first atom, the lowest return"
+    )
+    V_max: float = setting(
+        10, finite=True, fixed=True, doc="value of the last atom, the highest return"
+    )
 
     requires: ClassVar[str] = "probabilities of atoms"
     ready_agents: ClassVar[str] = "CatDqnMlpAgent or AtariCatDqnAgent"

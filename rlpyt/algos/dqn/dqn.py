@@ -12,7 +12,7 @@ from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.losses import greedy_value, huber
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -27,41 +27,58 @@ class DQN(ReplayAlgo):
     from recorded states; the first ``warmup_T`` steps only update the states ("burn-in").
     """
 
-    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
     batch_size: int = setting(32, ge=1, doc="transitions per update, without memory; 32-256")
-    min_steps_learn: int = setting(int(5e4), ge=0, doc="environment steps before learning begins")
+    min_steps_learn: int = setting(
+        int(5e4), ge=0, fixed=True, doc="environment steps before learning begins"
+    )
     delta_clip: float | None = setting(1.0, gt=0, doc="Huber loss threshold; None: squared errors")
-    replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
+    replay_size: int = setting(int(1e6), ge=1, fixed=True, doc="transitions kept")
     replay_ratio: float = setting(8, gt=0, le=1e6, doc="samples trained on per sample collected")
     target_update_tau: float = setting(1, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(312, ge=1, doc="updates between target updates")
-    n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps; 1-5")
-    learning_rate: float = setting(2.5e-4, gt=0, le=100, warn_above=1, doc="usually 5e-5 to 1e-3")
-    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, doc="optimizer arguments; Adam has eps=0.01 / batch_size"
+    n_step_return: int = setting(
+        1, ge=1, fixed=True, doc="rewards in a target before it bootstraps; 1-5"
     )
-    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    learning_rate: Scheduled[float] = scheduled(
+        2.5e-4, gt=0, le=100, warn_above=1, doc="usually 5e-5 to 1e-3"
+    )
+    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(
+        None, fixed=True, doc="optimizer arguments; Adam has eps=0.01 / batch_size"
+    )
+    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
     clip_grad_norm: float | None = setting(10.0, gt=0, doc="largest gradient norm; None: no limit")
     eps_steps: int | None = setting(
-        int(1e6), ge=1, doc="environment steps until epsilon is final; None: the agent decides"
+        int(1e6),
+        ge=1,
+        fixed=True,
+        doc="environment steps until epsilon is final; None: the agent decides",
     )
     double_dqn: bool = setting(False, doc="select target actions by the online network")
-    prioritized_replay: bool = setting(False, doc="draw transitions by TD error")
-    pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
+    prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")
+    pri_alpha: float = setting(
+        0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
+    )
     pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
     pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
     pri_beta_steps: int | None = setting(
-        int(50e6), ge=1, doc="steps until pri_beta_final; None: whole run"
+        int(50e6), ge=1, fixed=True, doc="steps until pri_beta_final; None: whole run"
     )
     default_priority: float | None = setting(
-        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
+        None, gt=0, finite=True, fixed=True, doc="priority of new samples; None: the largest so far"
     )
-    ReplayBufferCls: Any = setting(None, doc="custom replay class; None: chosen from the settings")
-    updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
+    ReplayBufferCls: Any = setting(
+        None, fixed=True, doc="custom replay class; None: chosen from the settings"
+    )
+    updates_per_sync: int = setting(
+        1, ge=1, fixed=True, doc="(async) updates per transfer of parameters"
+    )
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
+    compile_loss: bool = setting(
+        False, fixed=True, doc="compile losses by torch.compile; needs a C++ compiler"
+    )
 
     requires: ClassVar[str] = "action values"  # outputs that the agent must provide
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that provide them
@@ -100,7 +117,8 @@ class DQN(ReplayAlgo):
             self.agent.set_epsilon_itr_min_max(self.min_itr_learn, last)
 
     def apply_schedule(self, itr: int) -> None:
-        """Store the iteration, for ``statistics``; the agent sets its epsilon itself."""
+        """Set scheduled settings, and store the iteration; the agent sets its epsilon itself."""
+        super().apply_schedule(itr)
         self._itr = itr
 
     def statistics(self) -> dict[str, float]:

@@ -24,6 +24,7 @@ from rlpyt.algos.returns import (
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_method, buffer_to
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
+from rlpyt.utils.schedules import Decay
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedtuple("AgentTrain", ["dist_info", "value"])
@@ -47,6 +48,9 @@ class PolicyGradientAlgo(RlAlgorithm):
     gae_lambda: float
     normalize_advantage: Any
     reward_normalizer: RewardNormalizer | None = None
+
+    linear_lr_schedule = False  # True if ``linear_settings`` decay linearly to 0
+    linear_settings: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def initialize(
         self,
@@ -102,6 +106,9 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self._batch_size = batch_spec.size
+        for name in self.linear_settings if self.linear_lr_schedule else ():
+            if name not in self.schedules:
+                self.follow_schedule(name, Decay("linear", getattr(self, name)))
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer and, if rewards are normalized, their statistics."""

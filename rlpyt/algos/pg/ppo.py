@@ -24,7 +24,7 @@ from rlpyt.algos.pg.losses import (
 )
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_func
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.misc import iterate_mb_idxs
 from rlpyt.utils.old_names import OldName
@@ -41,25 +41,35 @@ class PPO(PolicyGradientAlgo):
     """Proximal policy optimization: several epochs of minibatches per batch of samples."""
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
-    learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-3")
+    learning_rate: Scheduled[float] = scheduled(
+        0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-3"
+    )
     value_loss_coeff: float = setting(1.0, ge=0, finite=True, doc="weight of the value loss; 0.5-1")
-    entropy_loss_coeff: float = setting(0.01, finite=True, doc="weight of the entropy; 0 to 0.05")
-    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    entropy_loss_coeff: Scheduled[float] = scheduled(
+        0.01, finite=True, doc="weight of the entropy; 0 to 0.05"
+    )
+    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(
+        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
+    )
     clip_grad_norm: float | None = setting(1.0, gt=0, doc="gradient norm limit or None; 0.5-1")
-    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE; 0.9-1")
     minibatches: int = setting(
-        4, ge=1, doc="minibatches per epoch; whole environments if recurrent"
+        4, ge=1, fixed=True, doc="minibatches per epoch; whole environments if recurrent"
     )
     epochs: int = setting(4, ge=1, doc="passes over each batch; 3-10")
-    ratio_clip: float = setting(0.1, gt=0, doc="epsilon, PPO eq. 7; 0.1-0.3")
-    linear_lr_schedule: bool = setting(True, doc="decay learning rate and ratio_clip linearly to 0")
+    ratio_clip: Scheduled[float] = scheduled(0.1, gt=0, doc="epsilon, PPO eq. 7; 0.1-0.3")
+    linear_lr_schedule: bool = setting(
+        True, fixed=True, doc="decay learning rate and ratio_clip linearly to 0"
+    )
     normalize_advantage: bool | Literal["minibatch"] = setting(
         False, doc="normalize advantages in each batch, or in each minibatch"
     )
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
+    compile_loss: bool = setting(
+        False, fixed=True, doc="compile losses by torch.compile; needs a C++ compiler"
+    )
     target_kl: float | None = setting(
         None, gt=0, doc="end the epochs when a minibatch's KL exceeds 1.5 times this; 0.01-0.05"
     )
@@ -67,7 +77,9 @@ class PPO(PolicyGradientAlgo):
         None, gt=0, doc="largest change of values per batch (PPO2), in units of the return; 0.2"
     )
     normalize_reward: bool = setting(
-        False, doc="divide rewards by the running standard deviation of discounted returns"
+        False,
+        fixed=True,
+        doc="divide rewards by the running standard deviation of discounted returns",
     )
 
     _ratio_clip: ClassVar[Any] = OldName("_clip")
@@ -77,6 +89,7 @@ class PPO(PolicyGradientAlgo):
         *("approxKL", "clipFraction"),
     )
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
+    linear_settings: ClassVar[tuple[str, ...]] = ("learning_rate", "ratio_clip")
 
     def check_batch(self, agent: BaseAgent, batch_spec: BatchSpec) -> None:
         """Check that there are at most as many minibatches as samples, or environments.
@@ -120,7 +133,6 @@ class PPO(PolicyGradientAlgo):
                 f"{n_to_split // size} minibatches of {size}{left}. Use minibatches={nearest}."
             )
         self._batch_size = size * self.batch_spec.size // n_to_split
-        self._clip = self.ratio_clip
 
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Train on the samples for ``epochs`` passes in shuffled minibatches.
@@ -143,13 +155,6 @@ class PPO(PolicyGradientAlgo):
         self.update_obs_rms(samples)
         columns = zip(*statistics) if statistics else [() for _ in self.returned_fields]
         return self.make_opt_info(torch.stack(x).tolist() if x else [] for x in columns)
-
-    def apply_schedule(self, itr: int) -> None:
-        """Set learning rate and clipping range of an iteration."""
-        self._clip = self.ratio_clip
-        if self.linear_lr_schedule:
-            self.gradient_step.scale_learning_rate(1 - itr / self.n_itr)
-            self._clip *= 1 - itr / self.n_itr
 
     def update(
         self, inputs: Any, init_rnn_state: Tensors | None = None
@@ -189,7 +194,7 @@ class PPO(PolicyGradientAlgo):
         """Replace likelihood ratios by approximate KL and the fraction that is clipped."""
         ratios = stacked(columns.pop("ratio", []))
         columns["approxKL"] = [kl for x in ratios for kl in row_means(kl_terms(x))]
-        clipped = (is_clipped(x, self._clip) for x in ratios)
+        clipped = (is_clipped(x, self.ratio_clip) for x in ratios)
         columns["clipFraction"] = [fraction for x in clipped for fraction in row_means(x)]
         return columns
 
@@ -257,7 +262,7 @@ class PPO(PolicyGradientAlgo):
             dist_info, value = self.agent(*agent_inputs)
         dist = self.agent.distribution
         ratio = dist.likelihood_ratio(action, old_dist_info, dist_info)
-        pi_loss = clipped_surrogate_loss(ratio, advantage, self._clip, valid)
+        pi_loss = clipped_surrogate_loss(ratio, advantage, self.ratio_clip, valid)
         if self.value_clip is None or old_value is None:
             v_loss = value_loss(value, return_, valid)
         else:

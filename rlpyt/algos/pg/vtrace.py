@@ -22,7 +22,7 @@ from rlpyt.algos.pg.losses import (
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
@@ -41,20 +41,32 @@ class VTrace(PolicyGradientAlgo):
     """
 
     discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
-    learning_rate: float = setting(0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2")
+    learning_rate: Scheduled[float] = scheduled(
+        0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2"
+    )
     value_loss_coeff: float = setting(0.5, ge=0, finite=True, doc="weight of the value loss")
-    entropy_loss_coeff: float = setting(0.01, finite=True, doc="weight of the entropy; 0 to 0.05")
-    OptimCls: type[Optimizer] = setting(Adam, doc="class of torch.optim; the paper: RMSprop")
-    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
+    entropy_loss_coeff: Scheduled[float] = scheduled(
+        0.01, finite=True, doc="weight of the entropy; 0 to 0.05"
+    )
+    OptimCls: type[Optimizer] = setting(
+        Adam, fixed=True, doc="class of torch.optim; the paper: RMSprop"
+    )
+    optim_kwargs: dict[str, Any] | None = setting(
+        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
+    )
     clip_grad_norm: float | None = setting(1.0, gt=0, doc="largest gradient norm; None: no limit")
-    initial_optim_state_dict: Any = setting(None, doc="initial state of the optimizer")
+    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of the traces, as of GAE; 0.9-1")
-    linear_lr_schedule: bool = setting(False, doc="decay the learning rate linearly to 0")
+    linear_lr_schedule: bool = setting(
+        False, fixed=True, doc="decay the learning rate linearly to 0"
+    )
     normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
     clip_rho_threshold: float | None = setting(1.0, gt=0, doc="rho_bar, limit in targets")
     clip_pg_rho_threshold: float | None = setting(1.0, gt=0, doc="rho limit in the gradient")
     normalize_reward: bool = setting(
-        False, doc="divide rewards by the running standard deviation of discounted returns"
+        False,
+        fixed=True,
+        doc="divide rewards by the running standard deviation of discounted returns",
     )
 
     recorded_fields: ClassVar[tuple[str, ...]] = (
@@ -88,11 +100,6 @@ class VTrace(PolicyGradientAlgo):
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
-
-    def apply_schedule(self, itr: int) -> None:
-        """Set the learning rate of an iteration of the sampler."""
-        if self.linear_lr_schedule:
-            self.gradient_step.scale_learning_rate(max(0.0, 1 - itr / self.n_itr))
 
     def update(self, samples: NamedArrayTuple) -> tuple[Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""

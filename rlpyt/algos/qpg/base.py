@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
 from rlpyt.agents.base import AgentInputs, BaseAgent
 from rlpyt.agents.qpg.base import NetworkInputs
-from rlpyt.algos.optim import GradientStep, ParameterGroup
+from rlpyt.algos.base import column_of
+from rlpyt.algos.optim import RATE, GradientStep, ParameterGroup
 from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.sequences import valid_and_ends
 from rlpyt.algos.untrained import warn_of_untrained
@@ -56,8 +58,14 @@ class QpgAlgo(ReplayAlgo):
         self._seed_replay(rank)
         self.steps = {}
         self._add_steps()
+        self.follow("clip_grad_norm", self._set_clip_grad_norm)
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
+        self._started = True
+
+    def _set_clip_grad_norm(self, limit: float | None) -> None:
+        for step in self.steps.values():
+            step.clip_grad_norm = limit
 
     def _add_steps(self) -> None:
         """Build the optimizers with ``add_step``."""
@@ -69,6 +77,7 @@ class QpgAlgo(ReplayAlgo):
         module: torch.nn.Module | None,
         parameters: Iterable[torch.nn.Parameter],
         n_members: int | None = None,
+        rate: str = RATE,
     ) -> ParameterGroup:
         """Return the `ParameterGroup` of one network.
 
@@ -77,6 +86,7 @@ class QpgAlgo(ReplayAlgo):
             module: module of the parameters, or ``None``.
             parameters: parameters of the network; those that require no gradient are skipped.
             n_members: see `ParameterGroup`.
+            rate: setting with the learning rate of the network.
         """
         names: dict[torch.nn.Parameter, str] = {}
         if module is not None:
@@ -85,23 +95,25 @@ class QpgAlgo(ReplayAlgo):
                 warn_of_untrained(module)
             names = {p: f"{name}: {path}" for path, p in module.named_parameters()}
         trained = [p for p in parameters if p.requires_grad]
-        return ParameterGroup(name, trained, n_members, names)
+        return ParameterGroup(name, trained, n_members, names, rate)
 
-    def add_step(self, name: str, networks: Sequence[ParameterGroup], learning_rate: float) -> None:
-        """Add an optimizer of these networks."""
-        self.steps[name] = GradientStep(
+    def add_step(self, name: str, networks: Sequence[ParameterGroup]) -> None:
+        """Add an optimizer of these networks, with the learning rates that they name."""
+        rates = dict.fromkeys(network.rate for network in networks)
+        step = self.steps[name] = GradientStep(
             networks,
             self.OptimCls,
-            learning_rate,
+            {rate: getattr(self, rate) for rate in rates},
             self.optimizer_arguments(),
             self.clip_grad_norm,
         )
+        for rate in rates:
+            self.follow(rate, partial(step.set_learning_rate, rate))
 
     def statistics(self) -> dict[str, float]:
-        """Return the learning rate of each optimizer, that of the policy without a prefix."""
-        rates = [step.optimizer.param_groups[0]["lr"] for step in self.steps.values()]
-        others = [f"{name.capitalize()}LearningRate" for name in [*self.steps][1:]]
-        return dict(zip(["LearningRate", *others], rates, strict=True))
+        """Return the learning rates, and settings with a schedule."""
+        rates = {k: v for step in self.steps.values() for k, v in step.learning_rates.items()}
+        return super().statistics() | {column_of(name): rate for name, rate in rates.items()}
 
     @property
     def skips_policy(self) -> bool:

@@ -15,7 +15,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.qpg.parts import Draw
-from rlpyt.algos.optim import ParameterGroup, mean_over_ranks
+from rlpyt.algos.optim import RATE, ParameterGroup, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import (
@@ -30,7 +30,7 @@ from rlpyt.algos.qpg.losses import (
 from rlpyt.algos.replay import SamplesToBuffer, subsample
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.old_names import AssignableProperty, OldName
 
@@ -53,49 +53,79 @@ class SAC(QpgAlgo):
     (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
     """
 
-    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
     batch_size: int = setting(256, ge=1, doc="transitions per update")
-    min_steps_learn: int = setting(int(1e4), ge=0, doc="environment steps before learning begins")
-    replay_size: int = setting(int(1e6), ge=1, doc="transitions kept")
+    min_steps_learn: int = setting(
+        int(1e4), ge=0, fixed=True, doc="environment steps before learning begins"
+    )
+    replay_size: int = setting(int(1e6), ge=1, fixed=True, doc="transitions kept")
     replay_ratio: float = setting(256, gt=0, le=1e6, doc="samples trained on per sample collected")
     target_update_tau: float = setting(0.005, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(1, ge=1, doc="updates between target updates")
-    learning_rate: float = setting(3e-4, gt=0, le=100, warn_above=1, doc="usually 3e-4 to 1e-3")
-    fixed_alpha: float | None = setting(
+    learning_rate: Scheduled[float] = scheduled(
+        3e-4, gt=0, le=100, warn_above=1, doc="usually 3e-4 to 1e-3"
+    )
+    fixed_alpha: Scheduled[float | None] = scheduled(
         None, ge=0, finite=True, doc="temperature, the weight of the entropy; None: learned"
     )
-    OptimCls: type[Optimizer] = setting(Adam, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(None, doc='optimizer arguments: {"eps": 1e-5}')
-    initial_optim_state_dict: Any = setting(None, doc="initial states of the optimizers")
-    action_prior: Literal["uniform", "gaussian"] = setting("uniform", doc="prior of the policy")
+    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = setting(
+        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
+    )
+    initial_optim_state_dict: Any = setting(
+        None, fixed=True, doc="initial states of the optimizers"
+    )
+    action_prior: Literal["uniform", "gaussian"] = setting(
+        "uniform", fixed=True, doc="prior of the policy"
+    )
     reward_scale: float = setting(1, gt=0, finite=True, doc="rewards are multiplied by this")
     target_entropy: float | Literal["auto"] = setting(
         "auto", finite=True, doc="in nats; auto: -1 per dimension of a Box, else entropy_share"
     )
     reparameterize: bool = setting(True, doc="differentiate through sampled actions")
     clip_grad_norm: float | None = setting(1e9, gt=0, doc="largest gradient norm; None: no limit")
-    n_step_return: int = setting(1, ge=1, doc="rewards in a target before it bootstraps")
-    updates_per_sync: int = setting(1, ge=1, doc="(async) updates per transfer of parameters")
-    bootstrap_timelimit: bool = setting(True, doc="bootstrap at time limits")
-    ReplayBufferCls: Any = setting(None, doc="custom replay class; None: chosen from the settings")
-    n_target_critics: int | None = setting(None, ge=1, doc="critics per target, REDQ: 2; None: all")
-    n_drop_quantiles: int = setting(0, ge=0, doc="largest quantiles dropped per critic; TQC: 2")
+    n_step_return: int = setting(
+        1, ge=1, fixed=True, doc="rewards in a target before it bootstraps"
+    )
+    updates_per_sync: int = setting(
+        1, ge=1, fixed=True, doc="(async) updates per transfer of parameters"
+    )
+    bootstrap_timelimit: bool = setting(True, fixed=True, doc="bootstrap at time limits")
+    ReplayBufferCls: Any = setting(
+        None, fixed=True, doc="custom replay class; None: chosen from the settings"
+    )
+    n_target_critics: int | None = setting(
+        None, ge=1, fixed=True, doc="critics per target, REDQ: 2; None: all"
+    )
+    n_drop_quantiles: int = setting(
+        0, ge=0, fixed=True, doc="largest quantiles dropped per critic; TQC: 2"
+    )
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
-    prioritized_replay: bool = setting(False, doc="draw transitions by TD error")
-    pri_alpha: float = setting(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
+    prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")
+    pri_alpha: float = setting(
+        0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
+    )
     pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
     pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
     pri_beta_steps: int | None = setting(
-        None, ge=1, doc="steps until pri_beta_final; None: whole run"
+        None, ge=1, fixed=True, doc="steps until pri_beta_final; None: whole run"
     )
     default_priority: float | None = setting(
-        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
+        None, gt=0, finite=True, fixed=True, doc="priority of new samples; None: the largest so far"
     )
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, doc="compile losses by torch.compile; needs a C++ compiler")
+    compile_loss: bool = setting(
+        False, fixed=True, doc="compile losses by torch.compile; needs a C++ compiler"
+    )
     entropy_share: float = setting(
         0.5, ge=0, le=1, doc="target entropy of discrete choices, as a share of the largest"
+    )
+    q_learning_rate: Scheduled[float | None] = scheduled(
+        None, gt=0, le=100, warn_above=1, doc="learning rate of the critics; None: learning_rate"
+    )
+    alpha_learning_rate: Scheduled[float | None] = scheduled(
+        None, gt=0, le=100, warn_above=1, doc="that of the temperature; None: learning_rate"
     )
 
     # Outputs that the agent must have, and agents that have them.
@@ -141,7 +171,34 @@ class SAC(QpgAlgo):
             )
 
     def _add_steps(self) -> None:
-        self.add_step("all", self._networks(), self.learning_rate)
+        self.add_step("all", self._networks())
+        if self.fixed_alpha is None:
+            self.fix("since the temperature is learned", "fixed_alpha")
+        else:
+            self.follow("fixed_alpha", self._set_alpha)
+        self.follow("target_entropy", self._set_target_entropy)
+
+    def _rate(self, name: str) -> str:
+        """Return the setting with a network's learning rate: this one, if it has a value."""
+        if getattr(self, name) is not None:
+            return name
+        self.fix("since it was None, and the networks share learning_rate", name)
+        return RATE
+
+    def _set_alpha(self, alpha: float | None) -> None:
+        if alpha is None:
+            raise ValueError(
+                "fixed_alpha must be a number after initialize, got None: no optimizer has been "
+                "built for the temperature. Give None to the constructor to learn it."
+            )
+        with torch.no_grad():
+            self.log_alpha.fill_(torch.tensor(alpha).log())
+
+    def _set_target_entropy(self, value: Any) -> None:
+        agent = self.agent
+        self._target_entropy = value
+        if agent.parts is None and value == "auto":
+            self._target_entropy = -float(agent.scale.size)
 
     def _networks(self) -> list[ParameterGroup]:
         """Return all networks; one optimizer trains them."""
@@ -151,21 +208,23 @@ class SAC(QpgAlgo):
         ).log()
         start = start if agent.parts is None else start.repeat(agent.parts.n_parts)
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
-        self._target_entropy = self.target_entropy
-        if agent.parts is None and self.target_entropy == "auto":
-            self._target_entropy = -float(agent.scale.size)
+        self._set_target_entropy(self.target_entropy)
         networks = [self.network("pi", agent.model, agent.pi_parameters()), *self._critics()]
         if self.fixed_alpha is None:
-            networks.append(self.network("alpha", None, [self.log_alpha]))
+            rate = self._rate("alpha_learning_rate")
+            networks.append(self.network("alpha", None, [self.log_alpha], rate=rate))
         return networks
 
     def _critics(self) -> list[ParameterGroup]:
         """Return one group for critics in a single module, else one per `Ensemble` member."""
-        critics = unwrap_ddp(self.agent.q_model)
+        agent, rate = self.agent, self._rate("q_learning_rate")
+        critics = unwrap_ddp(agent.q_model)
         if not isinstance(critics, Ensemble):
-            return [self.network("q", critics, self.agent.q_parameters(), self.agent.n_joined)]
-        members = enumerate(critics.members, 1)
-        return [self.network(f"q{i}", member, member.parameters()) for i, member in members]
+            return [self.network("q", critics, agent.q_parameters(), agent.n_joined, rate)]
+        return [
+            self.network(f"q{i}", member, member.parameters(), rate=rate)
+            for i, member in enumerate(critics.members, 1)
+        ]
 
     _log_alpha: ClassVar[Any] = OldName("log_alpha")
     _alpha: ClassVar[Any] = AssignableProperty(lambda algo: algo.alpha)

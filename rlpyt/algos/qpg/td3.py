@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import Scheduled, scheduled, setting
 
 
 @own_fields_first
@@ -21,13 +21,13 @@ class TD3(DDPG):
     target_update_tau: float = setting(0.005, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(2, ge=1, doc="updates between target updates")
     policy_update_interval: int = setting(2, ge=1, doc="critic updates per policy update")
-    mu_learning_rate: float | None = setting(
-        None, gt=0, le=100, warn_above=1, doc="same as learning_rate"
+    mu_learning_rate: Scheduled[float | None] = scheduled(
+        None, gt=0, le=100, warn_above=1, fixed=True, doc="same as learning_rate"
     )
-    q_learning_rate: float = setting(
+    q_learning_rate: Scheduled[float] = scheduled(
         1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the critics; 1e-3"
     )
-    learning_rate: float = setting(
+    learning_rate: Scheduled[float] = scheduled(
         1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the policy; 3e-4 to 1e-3"
     )
 
@@ -47,4 +47,5 @@ class TD3(DDPG):
                 "are two names of one setting, that of the policy. Set only learning_rate (it "
                 "overrides a preset's)."
             )
-        self.learning_rate = self.mu_learning_rate  # type: ignore[assignment]
+        value = self.schedules.pop("mu_learning_rate", self.mu_learning_rate)  # type: ignore[attr-defined]
+        self.learning_rate = value

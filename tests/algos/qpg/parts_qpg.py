@@ -130,8 +130,7 @@ def one_update(algo):
     """Draw a batch and learn from it; return the statistics, a named tuple of lists."""
     opt_info = algo.make_opt_info([] for _ in algo.returned_fields)
     algo.learn_from(algo.draw_batch(), opt_info)
-    algo.add_recorded(opt_info)
-    return opt_info
+    return algo.add_recorded(opt_info)
 
 
 def ranked(algo, batch):
