@@ -34,6 +34,7 @@ SCRIPTS = [  # further pages whose Python runs
     "coming_from",
     "coming_from_sb3",
     "coming_from_cleanrl",
+    "schedules",
     "algorithms/ppo",
     "algorithms/dqn",
     "algorithms/c51_rainbow",
