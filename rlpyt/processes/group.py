@@ -354,12 +354,12 @@ class ChildGroup:
 
     def shutdown(self, patience_s: float = 2.0) -> None:
         """Stop all children in any state. Can be called again."""
-        self._at_exit.cancel()
-        if self._release is not None:
-            self._release()
         try:
+            if self._release is not None:
+                self._release()
             self._transport.stop(patience_s)
         finally:
             self._replies = {}
             if self._cleanup is not None:
                 self._cleanup()
+        self._at_exit.cancel()  # last: after an interrupt the children are stopped at exit

@@ -111,7 +111,8 @@ class Pipes:
         finally:
             for pipe in self._pipes:
                 pipe.close()
-            self.processes, self._pipes, self._numbers = [], [], []
+            self._pipes, self._numbers = [], []
+        self.processes = []  # after an interrupt they are stopped again at exit
 
 
 def packed(arguments: tuple[Any, ...]) -> bytes:

@@ -14,6 +14,7 @@ from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.utils.buffer import leaves_of
 
 POLL_S = 0.5  # seconds between two checks for signals while waiting
+STOP_S = 10.0  # time for a thread to abandon its task; then its processes are stopped
 
 
 @dataclass
@@ -199,7 +200,7 @@ class BatchPipeline:
             self._changed.notify_all()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join()
+                thread.join(STOP_S)
 
     def check(self) -> None:
         """Raise the error of a thread that failed, once both threads are idle."""

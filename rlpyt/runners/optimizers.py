@@ -4,8 +4,10 @@ Rank 0 is the runner's process. All ranks draw from one replay in shared memory 
 gradient step together, with averaged gradients.
 """
 
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,7 +146,7 @@ class Optimizers:
         self._ranks = Ranks(0, self.world_size)
         self._children: ChildGroup | None = None
         self._closing = False
-        self._thread = ThreadPoolExecutor(1, "optimizer ranks")
+        self._thread = DaemonThread("optimizer ranks")
         self._others: Future[Any] | None = None  # current or last call in the other ranks
 
     def start(
@@ -276,11 +278,51 @@ class Optimizers:
     def shutdown(self) -> None:
         """Stop the other ranks; can be called again."""
         self._closing = True
-        self._thread.shutdown()
+        if self._others is not None:
+            wait([self._others], SETTLE_S)
+        self._thread.end()
         if self._children is not None:
             self._children.shutdown(patience_s=0.1)
             self._children = None
         self._ranks.leave(self._agent)
+
+
+class DaemonThread:
+    """Thread that calls functions in order, and does not keep the program from ending.
+
+    Args:
+        name: name of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._name, self._started = name, False
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Call a function in the thread; return a future with its result."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                result = function(*args)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        self._calls.put(call)
+        return future
+
+    def end(self) -> None:
+        """End the thread after the calls that were submitted."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
 
 
 class Closing(RlpytError):

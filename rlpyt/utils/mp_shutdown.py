@@ -2,7 +2,12 @@
 
 import atexit
 import contextlib
+import os
+import signal
 import sys
+import time
+
+END_S = 3.0  # time for each helper to end
 
 
 def wait_for_helpers_at_exit() -> None:
@@ -12,12 +17,36 @@ def wait_for_helpers_at_exit() -> None:
     imported: exit handlers run in reverse order of registration, and those of multiprocessing
     still need the helpers.
     """
-    atexit.register(_wait_for_helpers)
+    atexit.register(wait_for_helpers)
 
 
-def _wait_for_helpers() -> None:
-    for name in ("forkserver", "resource_tracker"):
-        module = sys.modules.get(f"multiprocessing.{name}")
-        if module is not None:
-            with contextlib.suppress(FileNotFoundError):  # its socket may already be gone
-                getattr(module, f"_{name}")._stop()
+def wait_for_helpers() -> None:
+    """Let the helpers of this process end, and kill those that do not end within ``END_S``.
+
+    A helper ends when no process holds its pipe. A daemon that an environment has forked may hold
+    it, and the helper holds this program's standard error.
+    """
+    module = sys.modules.get("multiprocessing.resource_tracker")
+    tracker = getattr(module, "_resource_tracker", None)
+    fork_server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+    if fork_server is not None and fork_server._forkserver_pid is not None:
+        _end(fork_server._forkserver_pid, fork_server._forkserver_alive_fd)
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or has no path
+            os.unlink(fork_server._forkserver_address)
+        fork_server._forkserver_alive_fd = fork_server._forkserver_pid = None
+    if tracker is not None and tracker._pid is not None:
+        _end(tracker._pid, tracker._fd)
+        tracker._fd = tracker._pid = None
+
+
+def _end(pid: int, pipe: int) -> None:
+    """Close the pipe of a helper, and wait for its end."""
+    os.close(pipe)
+    deadline = time.monotonic() + END_S
+    with contextlib.suppress(ChildProcessError, ProcessLookupError):
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return
+            time.sleep(0.005)

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.util import Finalize
 from typing import Any
 
 import psutil
@@ -25,6 +26,7 @@ from rlpyt.errors import WorkerError
 from rlpyt.utils import fork_server
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import lose_unwritable_output
+from rlpyt.utils.mp_shutdown import wait_for_helpers
 
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # maximum open files of a parent, per child and in common
@@ -104,6 +106,7 @@ def _uses_cuda() -> bool:
 
 
 _main_module_lock = threading.Lock()
+_waits_at_exit = False
 
 
 @contextlib.contextmanager
@@ -117,6 +120,10 @@ def starting_children() -> Iterator[None]:
     blocked until a child has its handlers (``be_a_child``); the parent receives them when all
     children have started.
     """
+    global _waits_at_exit
+    if not _waits_at_exit and mp.parent_process() is None:
+        _waits_at_exit = True  # after all others; Python 3.12 waits without a time limit
+        Finalize(None, wait_for_helpers, exitpriority=-100)
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
     own: Any = mp.current_process()
@@ -361,6 +368,7 @@ def available_cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+KILL_S = 5.0  # time for killed processes to end
 LOST = 255  # exit code from multiprocessing if the fork server cannot be reached
 
 
@@ -439,9 +447,32 @@ def bound_waits(connection: Any, timeout_s: float) -> None:
 def raised_by_signal(error: BaseException) -> bool:
     """Return True if a signal handler raised this error, not the code that it interrupted."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
+        return in_main_thread  # Python's own handler leaves no frame
     codes = {getattr(getattr(h, "__func__", h), "__code__", None) for h in handlers} - {None}
     frames = traceback.walk_tb(error.__traceback__)
     return any(frame.f_code in codes for frame, _ in frames)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay Ctrl-C and SIGTERM until the end of a block, which must take a limited time."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: dict[int, None] = {}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if handler is not None}
+    for number in before:
+        signal.signal(number, lambda number, frame: received.setdefault(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
 
 
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
@@ -454,17 +485,23 @@ def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
     try:
         _wait_for_end(processes, patience_s)
     finally:
-        for process in processes:
-            _kill_group(process.pid)
-            if process.is_alive():
-                process.kill()
-        _wait_for_end(processes, patience_s)
-        for process in processes:
-            process.join(patience_s)
-            _wait_for_group(process.pid)
-        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-        if server is not None and not mp.active_children():
-            fork_server.end_orphans(server)
+        with uninterrupted():
+            _kill(processes)
+
+
+def _kill(processes: Sequence[Any]) -> None:
+    """Kill these processes and the groups that they lead, and wait for the end of all."""
+    for process in processes:
+        _kill_group(process.pid)
+        if process.is_alive():
+            process.kill()
+    _wait_for_end(processes, KILL_S)
+    for process in processes:
+        process.join(KILL_S)
+        _wait_for_group(process.pid)
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    if server is not None and not mp.active_children():
+        fork_server.end_orphans(server)
 
 
 @contextlib.contextmanager

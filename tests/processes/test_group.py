@@ -327,3 +327,37 @@ def test_replies_of_a_transport_are_results():
     group = ChildGroup("helper", [ChildSpec(0, Helper, ByValue(()))], transport=Here())
     assert group.call("add", 1) == [5]
     group.shutdown()
+
+
+INTERRUPTED = """
+import time
+from rlpyt.processes.child import Child, ChildSpec
+from rlpyt.processes.group import ChildGroup
+from rlpyt.processes.pipe import Pipes
+from rlpyt.utils import processes
+from rlpyt.utils.serialize import ByValue
+
+class Stays(Child):
+    def close(self):
+        time.sleep(1000)
+
+stop = processes.stop
+
+def interrupted(*args):
+    processes.stop = stop
+    raise KeyboardInterrupt
+
+group = ChildGroup("child", [ChildSpec(0, Stays, ByValue(None))], transport=Pipes("fork", False))
+print(group.processes[0].pid, flush=True)
+processes.stop = interrupted
+group.shutdown()
+"""
+
+
+def test_children_are_stopped_at_exit_if_their_shutdown_was_interrupted():
+    """multiprocessing waits at exit for children that are not daemonic."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, timeout=60, check=False
+    )
+    assert b"KeyboardInterrupt" in done.stderr
+    assert not psutil.pid_exists(int(done.stdout))

@@ -24,6 +24,7 @@ from rlpyt.utils.processes import (
     keep_freed_memory,
     start_fork_server,
     title_of,
+    uninterrupted,
 )
 
 
@@ -165,3 +166,15 @@ def _kept_mib(keep):
 def test_settings_of_the_allocator_by_the_user_win(monkeypatch, setting):
     monkeypatch.setenv(*setting)
     assert not keep_freed_memory()
+
+
+def test_signals_in_an_uninterrupted_block_are_handled_at_its_end():
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        with uninterrupted():
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+            seen.append("end")
+        seen.append("not reached")
+    assert seen == ["end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
