@@ -1,5 +1,6 @@
 """Sampling and optimizing at the same time, in different processes."""
 
+import contextlib
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -317,16 +318,15 @@ class AsyncRlBase(MinibatchRlBase):
 
     def shutdown(self) -> None:
         """Stop the threads, then release processes and environments."""
-        try:
-            if self.pipeline is not None:
-                self.pipeline.stop()
-        finally:  # also after a second signal
-            super().shutdown()
-            if self._replay_writer is not None:
-                self._replay_writer.shutdown()
-                self._replay_writer = None
+        with contextlib.ExitStack() as stack:  # all of them, also after another signal
             if self.optimizers is not None:
-                self.optimizers.shutdown()
+                stack.callback(self.optimizers.shutdown)
+            if self._replay_writer is not None:
+                stack.callback(self._replay_writer.shutdown)
+                self._replay_writer = None
+            stack.callback(super().shutdown)
+            if self.pipeline is not None:
+                stack.callback(self.pipeline.stop)
 
     # Snapshots and checkpoints.
 
@@ -365,11 +365,15 @@ class AsyncRlBase(MinibatchRlBase):
         if ranks_gone and self.replay is not None:
             self.replay.abort_waiters()  # the replay writer may wait for a lock that they held
         with self.pipeline.paused(ranks_gone):
-            if self.pipeline.evaluation_pending:
-                self.state.evaluation_pending = True
             if self.replay is not None and (self.pipeline.failed or ranks_gone):
                 self._recover_replay()
             return super().save_checkpoint(itr)
+
+    def whole_state(self, itr: int) -> dict[str, Any]:
+        """Return the content of a checkpoint, with the number of evaluations without a row."""
+        assert self.pipeline is not None
+        owed = int(self.state.evaluation_pending) + self.pipeline.evaluation_pending
+        return {**super().whole_state(itr), "owes_evaluation": owed}
 
     def _recover_replay(self) -> None:
         """Release the lock of the replay if the process that held it died.
@@ -534,6 +538,12 @@ class AsyncRlEval(AsyncRlBase):
 
 class AsyncEvalHook(EvalHook):
     """Make the sampler evaluate at every evaluation interval; write the row afterwards."""
+
+    def on_start(self, runner: MinibatchRlBase) -> None:
+        """Evaluate the initial policy, or repeat all evaluations that signals interrupted."""
+        owed, runner.state.evaluation_pending = int(runner.state.evaluation_pending), 0
+        for _ in range(max(owed, runner.start_itr == 0)):
+            self.evaluate(runner, runner.itr)
 
     def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
         """Request an evaluation if one is due; write the row of one that has ended."""

@@ -21,7 +21,8 @@ class RunState:
 
     Attributes:
         itr: last complete iteration, -1 before the first.
-        evaluation_pending: a signal interrupted the last evaluation; the resumed run repeats it.
+        evaluation_pending: number of evaluations that a signal interrupted, at most one unless they
+            run in parallel with training; the resumed run repeats them.
         opt_infos: values of each of the algorithm's statistics since the last row.
         traj_infos: trajectories summarized in the next row, at most the runner's window.
         start_time, last_time: times (``time.monotonic``) of the start and of the last row; a
@@ -35,7 +36,7 @@ class RunState:
     """
 
     itr: int = -1
-    evaluation_pending: bool = False
+    evaluation_pending: int = 0
     opt_infos: dict[str, list[Any]] = field(default_factory=dict)
     traj_infos: deque[Any] = field(default_factory=deque)
     start_time: float = field(default_factory=time.monotonic)

@@ -168,7 +168,7 @@ def runner_for(
         batch_T=T,
         batch_B=B,
         max_decorrelation_steps=0,
-        **{**(evaluation if Runner is AsyncRlEval else {}), **(sampler or {})},
+        **{**(evaluation if issubclass(Runner, AsyncRlEval) else {}), **(sampler or {})},
     )
     if name == "dqn":
         small = dict(batch_size=16, min_steps_learn=3 * T * B, replay_size=4000, replay_ratio=2)

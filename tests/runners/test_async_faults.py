@@ -1,5 +1,6 @@
 """Whatever fails in an asynchronous run is named within seconds, and what was learnt is kept."""
 
+import csv
 import multiprocessing
 import os
 import signal
@@ -273,6 +274,25 @@ def test_a_signal_ends_an_evaluation_early_and_the_next_run_makes_up_for_it(tmp_
     out, err = program.end()
     assert program.returncode == 143, (out, err)
     assert check_resumes(tmp_path, **every)["owes_evaluation"]
+
+
+class StruckAtFive(AsyncRlEval):
+    """Is struck by a signal while the evaluation of the iteration before has no row yet."""
+
+    def run_iteration(self, itr):
+        super().run_iteration(itr)
+        if itr == 5 and self.start_itr == 0:
+            self._signals.received = signal.SIGTERM
+
+
+def test_rows_of_all_evaluations_that_a_signal_interrupted_are_written_later(tmp_path):
+    every = dict(Runner=StruckAtFive, log_interval_steps=T * B, sampler=dict(eval_max_steps=40))
+    with pytest.raises(SystemExit), run_context(tmp_path, 0, "run"):
+        runner_for(n_itr=50, **every).train()
+    assert check_resumes(tmp_path, **every)["owes_evaluation"] == 2  # of iterations 4 and 5
+    with open(tmp_path / "progress.csv") as file:
+        rows = [int(row["Diagnostics/SamplerIteration"]) for row in csv.DictReader(file)]
+    assert len(rows) == 1 + rows[-1] + 1  # before training, and one for each iteration
 
 
 @pytest.mark.slow

@@ -36,20 +36,23 @@ PARTS = {
     "a2c": dict,
     "a2c with workers": lambda: dict(Sampler=CpuSampler),
     "a2c with evaluation": lambda: dict(Runner=SyncRlEval),
+    "a2c by fork": dict,
     "dqn": small_dqn,
     "sac": lambda: dict(zip(("algo", "agent"), steady_sac(2)), env="Pendulum-v1"),
 }
 
 
-TAKES_LONG = ["a2c", "a2c with workers", "sac"]
+TAKES_LONG = ["a2c", "a2c with workers", "a2c by fork", "sac"]
 
 
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if n in TAKES_LONG else []) for n in PARTS],
 )
-def test_a_resumed_run_is_the_uninterrupted_one_in_every_rank(name, tmp_path):
+def test_a_resumed_run_is_the_uninterrupted_one_in_every_rank(name, tmp_path, monkeypatch):
     make = PARTS[name]
+    if "fork" in name:  # a forked rank must not change the table of rank 0
+        monkeypatch.setenv("RLPYT_START_METHOD", "fork")
     whole = sync_runner(**make())
     with run_context(tmp_path / "a", 0, "whole"):
         whole.train()

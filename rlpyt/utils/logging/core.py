@@ -175,13 +175,14 @@ class Logger:
     def rewind(self, key: str, value: float, marks: Mapping[str, Any] | None = None) -> None:
         """Delete table rows with more than ``value`` in column ``key``, and those after a mark.
 
-        For a run resumed from a checkpoint that is older than its last row.
+        For a run resumed from a checkpoint that is older than its last row. Ranks other than the
+        first, whose output is disabled, change no file.
 
         Args:
             key, value: column, and its largest value to keep.
             marks: result of ``table_marks``; ignored for files that were changed since.
         """
-        for name, table in self._tables.items():
+        for name, table in self._tables.items() if not self._disabled else ():
             mark = (marks or {}).get(os.path.basename(name))
             cast(CsvSink, table.output).rewind(key, value, mark)
 
