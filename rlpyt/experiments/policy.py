@@ -141,7 +141,9 @@ def read_policy(content: bytes, path: str | Path) -> Policy:
         raise ValueError(f"{path} must end in {', '.join(readers)}.")
     try:
         function, metadata = readers[suffix](content)
-        return Policy(function, json.loads(metadata))
+        policy = Policy(function, json.loads(metadata))
+        _try_out(policy)
+        return policy
     except ImportError:
         raise
     except Exception as error:  # each library raises its own types
@@ -150,6 +152,28 @@ def read_policy(content: bytes, path: str | Path) -> Policy:
             f"{path} is damaged, or not a policy exported by rlpyt ({type(error).__name__}: "
             f"{reason})."
         ) from error
+
+
+def _try_out(policy: Policy) -> None:
+    """Act once, and compare all outputs with the metadata.
+
+    Raises:
+        ValueError, ...: the file is damaged.
+    """
+    inputs = [
+        np.full((1, *entry["shape"]), entry["name"].endswith(".action_mask"), entry["dtype"])
+        for entry in policy.metadata["inputs"]
+    ]
+    with np.errstate(all="ignore"):
+        outputs = policy(*inputs)
+        leaves = [
+            (e["path"], x[0]) for e, x in zip(policy.metadata["inputs"], inputs) if "path" in e
+        ]
+        policy.act(_nested(*zip(*leaves, strict=True)))
+    for entry in policy.metadata["outputs"]:
+        found = outputs[entry["name"]]
+        if (list(found.shape), str(found.dtype)) != ([1, *entry["shape"]], entry["dtype"]):
+            raise ValueError(f"{entry['name']} has shape {found.shape} and type {found.dtype}")
 
 
 def _read_onnx(content: bytes) -> tuple[Function, str]:

@@ -169,11 +169,7 @@ class Sampler(BaseSampler):
                 self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
             # Keep this process's random streams, as with workers.
             with undisturbed(), self._surroundings.checked(acting=True):
-                try:
-                    self._env_worker.start()
-                except Exception as error:
-                    error.add_note(f"({self._env_worker.where()})")
-                    raise
+                self._call_here(self._env_worker.start)
 
     def _env_worker_specs(
         self,
@@ -323,10 +319,19 @@ class Sampler(BaseSampler):
             return results
         self._check_ready()
         assert self._env_worker is not None
+        with self._surroundings.around():
+            return [self._call_here(getattr(self._env_worker, method), *args)]
+
+    def _call_here(self, method: Callable[..., Any], *args: object) -> Any:
+        """Call a method of the environment worker in this process, and say where it raised.
+
+        Raises:
+            WorkerError: an environment or the agent raised an exception that would end the program.
+        """
+        assert self._env_worker is not None
         try:
-            with self._surroundings.around():
-                return [getattr(self._env_worker, method)(*args)]
-        except (SystemExit, GeneratorExit) as error:
+            return method(*args)
+        except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
             if raised_by_signal(error):
                 raise
             what = f"raised {summary_of(error).rstrip('.')}, {self._env_worker.where()}"

@@ -514,6 +514,44 @@ def test_a_damaged_file_is_named(name, tmp_path):
         rlpyt.load_policy(tmp_path / name)
 
 
+def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(tmp_path):
+    run_of("ppo", "CartPole-v1").export(tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+
+    whole, damaged = rlpyt.load_policy(tmp_path / "policy.npz"), 0
+
+    def check(**changed):
+        nonlocal damaged
+        with open(tmp_path / "damaged.npz", "wb") as file:
+            np.savez(file, **{**arrays, **changed})
+        try:
+            policy = rlpyt.load_policy(tmp_path / "damaged.npz")
+        except ValueError as error:
+            assert "damaged.npz is damaged" in str(error)
+            damaged += 1
+        else:  # nothing that it needs
+            observation = np.array([0.1, -0.2, 0.3, 0.4])
+            assert policy.act(observation)[0] == whole.act(observation)[0]
+
+    for name, values in arrays.items():
+        if values.ndim == 2:
+            check(**{name: values[:-1]})
+    program = json.loads(str(arrays["program"]))
+    for at, node in enumerate(program["nodes"]):
+        nodes = [*program["nodes"]]
+        nodes[at] = [node[0], "no such operation", *node[2:]]
+        check(program=json.dumps({**program, "nodes": nodes}))
+        del nodes[at]
+        check(program=json.dumps({**program, "nodes": nodes}))
+    metadata = json.loads(str(arrays[policy_module.METADATA]))
+    for part in ("inputs", "outputs"):
+        for changed in ({"shape": [3, 7]}, {"dtype": "int16"}, {"name": "else"}, {"shape": None}):
+            entries = [{**metadata[part][0], **changed}, *metadata[part][1:]]
+            check(**{policy_module.METADATA: json.dumps({**metadata, part: entries})})
+    assert damaged > len(program["nodes"])
+
+
 def test_an_unknown_format_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must end in .onnx, .pt2, .npz, got"):
         run_of("ppo", "CartPole-v1").export(tmp_path / "policy.bin")

@@ -4,12 +4,14 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import psutil
 import pytest
 
 from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.runners.hooks import StopSignals
 from rlpyt.utils.seed import env_seed
 from tests.faulty import FaultError
 from tests.parts import EchoAgent
@@ -306,6 +308,25 @@ def test_a_serial_environment_cannot_end_the_program_unnoticed(fault, name):
     sampler.obtain_samples(0)
     with pytest.raises(WorkerError, match=f"raised {name}.*, while stepping environment 0"):
         sampler.obtain_samples(1)
+    sampler.shutdown()
+
+
+def test_an_interrupt_raised_by_a_serial_environment_is_not_the_users():
+    with StopSignals():  # as in training
+        sampler = faulty(SerialSampler, "interrupt", at=7)
+        sampler.obtain_samples(0)
+        with pytest.raises(WorkerError, match="raised KeyboardInterrupt: .*, while stepping"):
+            sampler.obtain_samples(1)
+        sampler.shutdown()
+
+
+def test_ctrl_c_in_a_serial_environment_is_the_users():
+    sampler = faulty(SerialSampler, "slow", at=2, hang_s=5.0)
+    threading.Timer(
+        0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+    ).start()
+    with pytest.raises(KeyboardInterrupt):
+        sampler.obtain_samples(0)
     sampler.shutdown()
 
 
