@@ -471,8 +471,8 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in received:
-            signal.raise_signal(number)
+        for again in received:
+            signal.raise_signal(again)
 
 
 def stop(processes: Sequence[Any], patience_s: float = 2.0) -> None:
