@@ -347,7 +347,7 @@ def interrupted(*args):
     processes.stop = stop
     raise KeyboardInterrupt
 
-group = ChildGroup("child", [ChildSpec(0, Stays, ByValue(None))], transport=Pipes("fork", False))
+group = ChildGroup("child", [ChildSpec(0, Stays, ByValue(None))], transport=Pipes("fork"))
 print(group.processes[0].pid, flush=True)
 processes.stop = interrupted
 group.shutdown()
