@@ -7,7 +7,7 @@ from typing import Any
 class OldName:
     """A further name of an attribute, to read and to assign::
 
-        _ratio_clip = OldName("_clip")
+        _ratio_clip = OldName("ratio_clip")
 
     Args:
         name: the attribute's name now.

@@ -73,7 +73,8 @@ def test_the_columns_of_runs_are_listed(Algo, Runner, tmp_path):
         Runner(algo=algo, agent=agent, sampler=sampler, n_steps=64, seed=0).train()
     written = set(cells_of((tmp_path / "progress.csv").read_text().splitlines()[0]))
     other = "(with evaluation)" if Runner is MinibatchRl else "(without evaluation)"
-    others = (other,) if Algo is DQN else (other, "(DQN family)")
+    others = [other]
+    others += [x for cls, x in ((DQN, "(DQN family)"), (PPO, "(PPO)")) if Algo is not cls]
     singles = {
         name.strip("`")
         for name, text, *_ in table("Progress")
@@ -82,6 +83,8 @@ def test_the_columns_of_runs_are_listed(Algo, Runner, tmp_path):
     episodes = {name.strip("`") for name, *_ in table("Episodes")}
     expected = {f"Diagnostics/{name}" for name in singles}
     expected |= {name + suffix for name in episodes | documented(Algo) for suffix in STATISTICS}
+    if Runner is MinibatchRlEval:
+        expected |= {f"Training/{name}{suffix}" for name in episodes for suffix in STATISTICS}
     assert written == expected
 
 

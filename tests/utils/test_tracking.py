@@ -17,6 +17,12 @@ from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
 from tests.fake_mlflow import events, mlflow_server, rows  # noqa: F401 - a fixture
 
+PART = {"$call": "rlpyt.algos.pg.ppo:PPO", "kwargs": {}}
+RUNNER = {
+    "$call": "rlpyt.runners.minibatch_rl:MinibatchRl",
+    "kwargs": dict(algo=PART, agent=PART, sampler=PART, n_steps=20),
+}
+
 
 @pytest.fixture
 def server(mlflow_server):  # noqa: F811 - the fixture
@@ -104,12 +110,12 @@ def test_what_was_not_sent_is_named_and_sent_by_upload(server, tmp_path, capsys)
     )
     (server / "down").unlink()
     (run_dir / "parts.json").write_text(
-        json.dumps(dict(logging=dict(loggers=["mlflow"]), runner=dict(kwargs={})))
+        json.dumps(dict(logging=dict(loggers=["mlflow"]), runner=RUNNER))
     )
-    assert rlpyt_command("upload", str(run_dir)) == 0
+    assert rlpyt_command("upload", str(run_dir), "--trust") == 0
     assert "mlflow has received everything." in capsys.readouterr().out
     assert rows(server) == [(10, 1), (20, 2)]
-    assert rlpyt_command("upload", str(run_dir)) == 0  # nothing is sent twice
+    assert rlpyt_command("upload", str(run_dir), "--trust") == 0  # nothing is sent twice
     assert rows(server) == [(10, 1), (20, 2)]
 
 

@@ -82,7 +82,7 @@ class PPO(PolicyGradientAlgo):
         doc="divide rewards by the running standard deviation of discounted returns",
     )
 
-    _ratio_clip: ClassVar[Any] = OldName("_clip")
+    _ratio_clip: ClassVar[Any] = OldName("ratio_clip")
 
     recorded_fields: ClassVar[tuple[str, ...]] = (
         *PolicyGradientAlgo.recorded_fields,

@@ -53,7 +53,7 @@ def algo_of(kind="dqn", **kwargs):
     return ALGOS[kind](**{**settings, **kwargs})
 
 
-def fractions(*shape, device=None):
+def fractions(*shape, device=None, dtype=None):
     """Fractions in place of random ones: the same in every row."""
     return torch.linspace(0.1, 0.8, shape[-1]).expand(shape)
 
