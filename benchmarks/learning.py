@@ -46,6 +46,7 @@ KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverag
 REPORT_SEEDS = (100, 101, 102, 103, 104)
 FEW_SEEDS = REPORT_SEEDS[:3]
 NEW_SEEDS = (110, 111, 112)  # for presets that were changed after results on FEW_SEEDS
+FRESH_SEEDS = tuple(range(200, 210))  # never used to choose a setting
 EARLIER_SEEDS = (0, 1, 2)  # earlier results: chosen and reported on the same seeds
 DDQN = "--agent.dueling --algo.double-dqn --algo.prioritized-replay"
 MEMORY = (
@@ -215,6 +216,14 @@ TABLES: dict[str, list[Experiment]] = {
             for experiment in _rates("td3", env, "benchmarks.sb3_control", ["1e-3"])
         ),
     ],
+    "first-actions": [
+        Experiment(f"td3-HalfCheetah-first-{name}",
+                   "train td3 HalfCheetah-v5 --steps 50000 --torch-threads 1 "
+                   "--algo.learning-rate 1e-3 --algo.q-learning-rate 1e-3 "
+                   f"--agent.args '{{\"pretrain_std\": {std}}}'",
+                   "the better of two", seeds=FRESH_SEEDS, cheap=False)
+        for name, std in (("noise", "0.5"), ("uniform", '"uniform"'))
+    ],
     "toys": [
         _few("ppo-toy-mask", "train ppo toy/mask", ">= 4.75"),
         _few("ppo-toy-mask-without", f"train ppo toy/mask {WITHOUT.format('mask')}",
@@ -337,6 +346,7 @@ COMPARISONS: dict[str, list[tuple[str, str]]] = {
         ),
         *((f"td3-{env}-lr1e-3", f"sb3-td3-{env}-lr1e-3") for env in ("HalfCheetah", "Hopper")),
     ],
+    "first-actions": [("td3-HalfCheetah-first-uniform", "td3-HalfCheetah-first-noise")],
     "earlier": [
         ("sac-layernorm-HalfCheetah", "sac-HalfCheetah"),
         ("sac-droq-HalfCheetah", "sac-HalfCheetah"),
