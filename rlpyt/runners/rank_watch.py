@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NamedTuple
+
+from torch.distributed import DistError
 
 from rlpyt.algos import optim
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, RlpytError
@@ -37,7 +40,8 @@ _WAITING_PATHS = (
 )
 _N_FRAMES = 3  # innermost frames of the main thread that a heartbeat shows
 
-# Matches messages of gloo, NCCL and the store after another rank has exited.
+# Matches messages of gloo, NCCL and the store after another rank has exited. Most of these errors
+# have no class of their own, so they also must come from a module in which ranks wait.
 _LOST_CONNECTION = re.compile(
     r"connection|peer|nccl|gloo|timed? ?out|broken pipe|socket|recvvalue", re.I
 )
@@ -108,8 +112,18 @@ def kind_of(error: BaseException) -> Kind:
         return Kind.SHARED
     if isinstance(error, RankError):
         return Kind.LOST
+    if isinstance(error, DistError):
+        return Kind.LOST
     foreign = isinstance(error, RuntimeError) and not isinstance(error, RlpytError)
-    return Kind.LOST if foreign and _LOST_CONNECTION.search(str(error)) else Kind.OWN
+    lost = foreign and _comes_from_waiting(error) and _LOST_CONNECTION.search(str(error))
+    return Kind.LOST if lost else Kind.OWN
+
+
+def _comes_from_waiting(error: BaseException) -> bool:
+    """Return True if an error was raised in a module in which ranks wait for each other."""
+    frames = extract_tb(error.__traceback__)
+    path = Path(frames[-1].filename).as_posix() if frames else ""
+    return any(part in path for part in _WAITING_PATHS)
 
 
 class Heartbeat(NamedTuple):
