@@ -1,6 +1,7 @@
 import gc
 import os
 import random
+import signal
 import tempfile
 import zlib
 from pathlib import Path
@@ -100,3 +101,11 @@ def nothing_left(warmed_up):
     yield
     left = left_since(before)
     assert not left, left
+
+
+@pytest.fixture
+def interruptible():
+    """Handle SIGINT as in a terminal; shells ignore it in background jobs."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)

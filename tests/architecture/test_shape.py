@@ -128,7 +128,7 @@ UNPICKLERS = (
     r"\b(pickle|_pickle|cloudpickle|dill|marshal|shelve|joblib)\.(?!dumps?$|Pickler$)\w+$"
     r"|\bread_pickle$|(?<!safetensors\.)\b(torch|numpy)\.load$"
     r"|(?<!distributed)\.recv$|(?<!ctypes)\.\w+_object(_list)?$"
-    r"|\.(SimpleQueue|JoinableQueue|Queue|Manager|Listener|Client)$"
+    r"|(?<!\bqueue)\.(SimpleQueue|JoinableQueue|Queue|Manager|Listener|Client)$"  # not of threads
 )
 # Bytes from a process that this one has started, or that has started this one.
 BETWEEN_PARENT_AND_CHILD = {

@@ -320,7 +320,7 @@ def test_an_interrupt_raised_by_a_serial_environment_is_not_the_users():
         sampler.shutdown()
 
 
-def test_ctrl_c_in_a_serial_environment_is_the_users():
+def test_ctrl_c_in_a_serial_environment_is_the_users(interruptible):
     sampler = faulty(SerialSampler, "slow", at=2, hang_s=5.0)
     threading.Timer(
         0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)

@@ -168,7 +168,7 @@ def test_settings_of_the_allocator_by_the_user_win(monkeypatch, setting):
     assert not keep_freed_memory()
 
 
-def test_signals_in_an_uninterrupted_block_are_handled_at_its_end():
+def test_signals_in_an_uninterrupted_block_are_handled_at_its_end(interruptible):
     seen = []
     with pytest.raises(KeyboardInterrupt):
         with uninterrupted():
