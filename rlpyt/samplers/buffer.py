@@ -279,9 +279,8 @@ def allocate_samples(
 def _poison(samples: NamedArrayTuple) -> None:
     """Fill with NaN and extreme values, so that entries that were not written are noticed."""
     for path, leaf in _named_leaves(samples):
-        if path.startswith(
-            "agent.timeout_value"
-        ):  # zero means "no time limit", and need not be written
+        # Zero means "no time limit", and need not be written.
+        if path.startswith("agent.timeout_value"):
             continue
         if leaf.dtype.kind == "f":
             leaf[...] = np.nan

@@ -73,7 +73,7 @@ def test_overridden_observations_are_in_the_batch():
 
 
 def test_overridden_extract_batch_can_add_a_field():
-    """As written for rlpyt: the field names of the stock batch, and one more."""
+    """Code written for rlpyt names the fields of the stock batch, and one more."""
     Mine = namedarraytuple("Mine", (*SamplesFromReplay._fields, "age"))
 
     class Aged(PrioritizedReplayBuffer):

@@ -1,4 +1,4 @@
-"""Which errors of a rank are its own, and which follow from the loss of another rank."""
+"""Errors of a rank itself, and errors that follow from the loss of another rank."""
 
 import pytest
 import torch
