@@ -1,15 +1,18 @@
 """A package that stands for mlflow, with a server in a directory."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
-from rlpyt.utils.logging import tracking
+from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE
 
 # Stands for the package "mlflow": a server in a directory, which does not answer while there is
-# a file "down", and hangs while there is a file "hangs".
+# a file "down", and hangs while there is a file "hangs"; or one with an address.
 PACKAGE = """
-import json, os, time, types
+import json, os, time, types, urllib.request
 from pathlib import Path
 
 SERVER = Path(os.environ["MLFLOW_TRACKING_URI"])
@@ -22,6 +25,10 @@ def Param(key, value):
     return key, value
 
 def record(*event):
+    if os.environ["MLFLOW_TRACKING_URI"].startswith("http"):
+        content = json.dumps(event).encode()
+        urllib.request.urlopen(os.environ["MLFLOW_TRACKING_URI"], content).read()
+        return
     while (SERVER / "hangs").exists():
         time.sleep(0.01)
     if (SERVER / "down").exists():
@@ -62,8 +69,37 @@ def mlflow_server(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path / "packages")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "server"))
-    monkeypatch.setattr(tracking, "FLUSH_S", 100.0)  # the machine may be busy
+    monkeypatch.setenv(WAIT_VARIABLE, "100")  # the machine may be busy
     return tmp_path / "server"
+
+
+@pytest.fixture
+def silent_server(mlflow_server, monkeypatch):
+    """Start a server that accepts connections and never answers, until ``answers`` is set."""
+    received, answers, ended = [], threading.Event(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            if not answers.is_set():
+                ended.wait()
+                return
+            received.append(json.loads(content))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        yield SimpleNamespace(answers=answers, received=received)
+        ended.set()
+        server.shutdown()
+        thread.join()
 
 
 def events(server):

@@ -8,8 +8,9 @@ import textwrap
 
 import pytest
 
-from rlpyt.utils.logging import logger, tracking
+from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
+from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # they import slowly
 ROW = {"ReturnAverage": 1.5, "CumTime (s)": 2.0}
@@ -24,7 +25,7 @@ def local(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tracking, "FLUSH_S", 300.0)  # the machine may be busy
+    monkeypatch.setenv(WAIT_VARIABLE, "300")  # the machine may be busy
     with logger.session():
         logger.set_console(False)
         yield

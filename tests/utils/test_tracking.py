@@ -1,5 +1,6 @@
 """Experiment trackers: a process sends the rows; a tracker that fails costs the run nothing."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,19 +10,25 @@ import warnings
 
 import pytest
 
-from rlpyt.utils.logging import logger, tracker_process, tracking
+from rlpyt.utils.logging import logger, tracker_process
 from rlpyt.utils.logging.context import run_context
-from rlpyt.utils.logging.tracker_process import Delivery, prepare
+from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE, Delivery, memory_of, prepare
 from rlpyt.utils.logging.tracking import TrackerSink, check_installed, logger_names
 from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
-from tests.fake_mlflow import events, mlflow_server, rows  # noqa: F401 - a fixture
+from tests.fake_mlflow import events, mlflow_server, rows, silent_server  # noqa: F401 - fixtures
 
 PART = {"$call": "rlpyt.algos.pg.ppo:PPO", "kwargs": {}}
 RUNNER = {
     "$call": "rlpyt.runners.minibatch_rl:MinibatchRl",
     "kwargs": dict(algo=PART, agent=PART, sampler=PART, n_steps=20),
 }
+
+
+def write_parts(run_dir):
+    """Write what a runner writes at its start."""
+    parts = dict(logging=dict(loggers=["mlflow"]), runner=RUNNER)
+    (run_dir / "parts.json").write_text(json.dumps(parts))
 
 
 @pytest.fixture
@@ -105,13 +112,11 @@ def test_what_was_not_sent_is_named_and_sent_by_upload(server, tmp_path, capsys)
         dump(10, x=1)
         dump(20, x=2)
     assert str(caught[-1].message) == (
-        "mlflow has not received everything (2 rows; ConnectionError: no route to host). Send the "
-        f"rest with: rlpyt upload {run_dir}"
+        "mlflow has not received 2 rows (ConnectionError: no route to host). Send the rest with: "
+        f"rlpyt upload {run_dir}"
     )
     (server / "down").unlink()
-    (run_dir / "parts.json").write_text(
-        json.dumps(dict(logging=dict(loggers=["mlflow"]), runner=RUNNER))
-    )
+    write_parts(run_dir)
     assert rlpyt_command("upload", str(run_dir), "--trust") == 0
     assert "mlflow has received everything." in capsys.readouterr().out
     assert rows(server) == [(10, 1), (20, 2)]
@@ -134,15 +139,66 @@ def test_a_resumed_run_continues_without_repeated_rows(server, tmp_path):
 
 
 def test_a_tracker_that_hangs_does_not_stop_the_run(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(tracking, "FLUSH_S", 0.3)
+    monkeypatch.setenv(WAIT_VARIABLE, "0.3")
     (server / "hangs").touch()
-    warned = pytest.warns(RuntimeWarning, match=r"everything \(no answer within 0.3 s\)")
+    warned = pytest.warns(RuntimeWarning, match=r"1 row \(not sent within 0.3 s, see RLPYT_TRACK")
     with warned, run_context(tmp_path / "run", 0, "n", loggers=["mlflow"]):
         dump(10, x=1)
         [sink] = logger.current()._sinks
         for steps in range(10_000):  # more messages than fit into the pipe
             sink.write({}, steps)
     assert sink.output._process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("error", [None, ValueError], ids=["finished", "failed"])
+def test_upload_sends_what_a_server_without_answers_did_not_take(
+    silent_server,  # noqa: F811 - the fixture
+    server,
+    tmp_path,
+    monkeypatch,
+    capsys,
+    error,
+):
+    """Rows, files that the process never read of, settings, and how the run ended."""
+    monkeypatch.setenv(WAIT_VARIABLE, "0.2")
+    run_dir, plot = tmp_path / "run", tmp_path / "plot.png"
+    plot.touch()
+    ends = pytest.raises(error) if error else contextlib.nullcontext()
+    with (
+        pytest.warns(RuntimeWarning) as caught,
+        ends,
+        run_context(run_dir, 0, "n", loggers=["mlflow"]),
+    ):
+        dump(10, x=1)
+        wait_for(lambda: memory_of(run_dir, "mlflow"))  # it asks the server
+        dump(20, x=2)
+        logger.attach(plot)
+        if error:
+            raise error
+    assert [str(warning.message) for warning in caught] == [
+        "mlflow has not received 2 rows, 1 file (not sent within 0.2 s, see RLPYT_TRACKER_WAIT_S)."
+        f" Send the rest with: rlpyt upload {run_dir}"
+    ]
+    assert silent_server.received == []
+    silent_server.answers.set()
+    write_parts(run_dir)
+    for _ in range(2):  # the second time nothing is left
+        assert rlpyt_command("upload", str(run_dir), "--trust") == 0
+        assert "mlflow has received everything." in capsys.readouterr().out
+    assert [event[0] for event in silent_server.received] == [
+        *("experiment", "create", "params", "row", "row", "file", "end")
+    ]
+    assert [event[1] for event in silent_server.received[3:]] == [
+        *(10, 20, "plot.png", "FAILED" if error else "FINISHED")
+    ]
+
+
+@pytest.mark.parametrize("given", ["soon", "-1", "nan"])
+def test_the_longest_wait_is_a_number_of_seconds(tmp_path, monkeypatch, given):
+    monkeypatch.setenv(WAIT_VARIABLE, given)
+    refused = pytest.raises(ValueError, match="RLPYT_TRACKER_WAIT_S must be a number of seconds")
+    with refused, run_context(tmp_path / "run", 0, "n", loggers=["mlflow"]):
+        pass
 
 
 def test_a_process_that_dies_is_reported_once(server, tmp_path):
@@ -155,7 +211,7 @@ def test_a_process_that_dies_is_reported_once(server, tmp_path):
         dump(20, x=1)
     first, last = [str(warning.message) for warning in caught]
     assert first.startswith("TrackerSink failed (RuntimeError: its process ended with exit code -9")
-    assert last.startswith("mlflow has not received everything")
+    assert last.startswith("mlflow has not received 2 rows (its process ended with exit code -9")
 
 
 def test_a_process_ends_after_a_run_that_was_killed(server, tmp_path, monkeypatch):

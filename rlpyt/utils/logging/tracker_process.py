@@ -2,8 +2,9 @@
 
 ``python -m rlpyt.utils.logging.tracker_process TRACKER RUN_DIR`` is started by ``TrackerSink``,
 which sends JSON lines: ``{"row": steps}`` after a new row in progress.csv, ``{"attach": path}``,
-and ``{"end": failed}``. Answers are JSON lines, too: a "note" or "warning" for the user, and what
-is "unsent" at the end. Output of the tracker's package goes to debug.log (standard error).
+and ``{"end": failed}``. Answers are JSON lines, too: a "note" or "warning" for the user, and why
+something is "unsent" at the end. Output of the tracker's package goes to debug.log (standard
+error).
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-from rlpyt.utils.logging.params import write_json
+from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.progress_csv import NewRows
 from rlpyt.utils.logging.sinks import MLFLOW_METRICS, MlflowSink, TrackioSink, WandbSink
-from rlpyt.utils.logging.tracking import FLUSH_S
 from rlpyt.utils.text import counted
 
+WAIT_VARIABLE = "RLPYT_TRACKER_WAIT_S"
+WAIT_S = 10.0  # longest wait for a tracker at the end of a run, if the variable is not set
 NICENESS = 5  # training has priority
 INTERVAL_S = 5.0  # between two deliveries: several rows at once cost less
 LONGEST_DELAY_S = 60.0  # between two attempts while the tracker does not answer
@@ -63,14 +65,20 @@ class Delivery:
         run_dir: directory of the run.
         tracker: a key of ``SINKS``.
         server: where the tracker stores runs; the memory is ignored if it is of another one.
+            ``None``: that of the memory.
         open_sink: returns the tracker's sink; called with its ``run_id``, or ``None`` for a new
             run, when there is something to send.
     """
 
     def __init__(
-        self, run_dir: Path, tracker: str, server: str, open_sink: Callable[[str | None], Any]
+        self,
+        run_dir: Path,
+        tracker: str,
+        server: str | None,
+        open_sink: Callable[[str | None], Any],
     ) -> None:
         known = memory_of(run_dir, tracker)
+        server = known.get("server", "") if server is None else server
         if known and known["server"] != server:
             known = {"files": dict.fromkeys(known["files"], 0.0), "failed": known["failed"]}
         self._run_dir = run_dir
@@ -93,10 +101,11 @@ class Delivery:
 
     def send(self) -> None:
         """Send all new rows and files; raise what the sink raises, to be called again."""
-        self._read()
+        self.read()
         if self.sink is None and self._closed and not self._rows and not self._new_files():
             return
         if self.sink is None:
+            self.remember()  # the tracker may never answer
             self._open()
         try:
             while self._rows:
@@ -110,18 +119,27 @@ class Delivery:
         finally:
             self.remember()
 
+    def read(self) -> None:
+        """Read the rows of progress.csv that have not been sent."""
+        newest = self._rows[-1][0] if self._rows else self._steps
+        self._rows.extend(item for item in self._new_rows.read() if item[0] > newest)
+
     def unsent(self) -> str:
-        """Return in words what has not been sent, or an empty string."""
+        """Return in words what has been read and not sent, or an empty string."""
         parts = {"row": len(self._rows), "file": len(self._new_files())}
         return ", ".join(counted(n, noun) for noun, n in parts.items() if n)
 
     def close(self, failed: bool | None) -> None:
         """Close the run in the tracker; ``None``: as an earlier process said."""
-        self._failed = self._failed if failed is None else failed
+        self.end(failed)
         if self.sink is not None:
             self.sink.close(self._failed)
             self._closed = True
             self.remember()
+
+    def end(self, failed: bool | None) -> None:
+        """Set whether the run has ended early; ``None``: as an earlier process said."""
+        self._failed = self._failed if failed is None else failed
 
     def remember(self) -> None:
         """Write the memory."""
@@ -133,7 +151,7 @@ class Delivery:
             "failed": self._failed,
             "closed": self._closed,
         }
-        write_json(self._path, content)
+        write_text(self._path, json.dumps(content, indent=2) + "\n")
 
     def _open(self) -> None:
         self.sink = self._open_sink(self._run_id)
@@ -144,12 +162,8 @@ class Delivery:
                 self._files = dict.fromkeys(self._files, 0.0)
             self._rows.clear()
             self._new_rows.restart()
-            self._read()
+            self.read()
         self.remember()
-
-    def _read(self) -> None:
-        newest = self._rows[-1][0] if self._rows else self._steps
-        self._rows.extend(item for item in self._new_rows.read() if item[0] > newest)
 
     def _first_rows(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the first rows to send, at most the values of one request to MLflow."""
@@ -173,6 +187,22 @@ def memory_of(run_dir: Path, tracker: str) -> dict[str, Any]:
 
 def _memory_path(run_dir: Path, tracker: str) -> Path:
     return run_dir / f"logger_{tracker}.json"
+
+
+def patience_s() -> float:
+    """Return the seconds to wait for a tracker at the end of a run: RLPYT_TRACKER_WAIT_S, or 10.
+
+    Raises:
+        ValueError: the variable is not a number of at least 0.
+    """
+    given = os.environ.get(WAIT_VARIABLE, WAIT_S)
+    try:
+        seconds = float(given)
+        if seconds >= 0:  # false for NaN
+            return seconds
+    except ValueError:
+        pass
+    raise ValueError(f"{WAIT_VARIABLE} must be a number of seconds, at least 0, got {given!r}.")
 
 
 def prepare(run_dir: Path, tracker: str) -> str:
@@ -266,7 +296,7 @@ def serve(delivery: Delivery, tracker: str, reports: TextIO) -> int:
             delay_s = min(max(2 * delay_s, 1.0), LONGEST_DELAY_S)
             waiting, next_try_s = True, time.monotonic() + delay_s
         if ended and reason:
-            report(unsent=f"{delivery.unsent() or 'end of the run'}; {reason}")
+            report(unsent=reason)
         elif ended and delivery.sink is not None and delivery.sink.note:
             report(note=delivery.sink.note)
         if ended:
@@ -280,7 +310,7 @@ def end_after_parent() -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1)
-        time.sleep(FLUSH_S)
+        time.sleep(patience_s())
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -22,13 +22,13 @@ from typing import Any
 
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.sinks import Row
+from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE, Delivery, patience_s
 from rlpyt.utils.names import UnknownName
 
 TRACKERS = ("wandb", "mlflow", "trackio")  # and their packages
 LOGGERS = ("csv", "tensorboard", *TRACKERS)
-FLUSH_S = 30.0  # longest wait for a tracker at the end of a run
 POLL_S = 0.05
-QUIET_S = 3.0  # of this wait, without a message
+QUIET_S = 3.0  # of the wait at the end, without a message
 PROCESS = "rlpyt.utils.logging.tracker_process"
 PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 
@@ -67,13 +67,19 @@ class TrackerSink:
     Args:
         run_dir: directory of the run, with progress.csv and params.json.
         tracker: "wandb", "mlflow" or "trackio".
+
+    Raises:
+        ValueError: RLPYT_TRACKER_WAIT_S is not a number of seconds.
     """
 
     def __init__(self, run_dir: str | os.PathLike[str], tracker: str) -> None:
-        self.tracker, self.run_dir = tracker, Path(run_dir)
+        self.tracker, self.run_dir = tracker, Path(run_dir).absolute()
+        self._patience_s = patience_s()
+        self._files: list[str] = []
+        self._failed: bool | None = None
         self._messages = b""  # to the process
         self._reports = b""  # from the process
-        self._unsent = ""  # what the tracker has not received, as the process says
+        self._unsent = ""  # why the tracker has not received everything
         self._deadline: float | None = None
         paths = [os.environ.get("PYTHONPATH", "")]
         if not {"site-packages", "dist-packages"} & {*PACKAGE_ROOT.parts}:
@@ -106,7 +112,8 @@ class TrackerSink:
 
     def attach(self, path: Path, step: int) -> None:
         """Let the process send a file."""
-        self._send({"attach": os.path.abspath(path)})
+        self._files.append(os.path.abspath(path))
+        self._send({"attach": self._files[-1]})
 
     def end(self, failed: bool | None = None) -> None:
         """Tell the process that no further row or file follows, without waiting for it.
@@ -115,11 +122,12 @@ class TrackerSink:
             failed: True for a run that ended early; ``None`` if an earlier process knows.
         """
         if self._deadline is None:
+            self._failed = failed
             self._send({"end": failed})
-            self._deadline = time.monotonic() + FLUSH_S
+            self._deadline = time.monotonic() + self._patience_s
 
     def close(self) -> None:
-        """Wait until everything is sent, for at most ``FLUSH_S`` since ``end``."""
+        """Wait until everything is sent, for at most RLPYT_TRACKER_WAIT_S since ``end``."""
         self.wait()
 
     def wait(self, patient: bool = False) -> bool:
@@ -136,10 +144,12 @@ class TrackerSink:
             while self._process.poll() is None:
                 now = time.monotonic()
                 if now > (self._deadline or now) and not patient:
-                    self._unsent = self._unsent or f"no answer within {FLUSH_S:g} s"
+                    waited = f"not sent within {self._patience_s:g} s, see {WAIT_VARIABLE}"
+                    self._unsent = self._unsent or waited
                     break
                 if now > quiet_until:
-                    say(f"Waiting for {self.tracker} (Ctrl-C to stop waiting).")
+                    limit = "" if patient else f", for at most {self._patience_s:g} s"
+                    say(f"Waiting for {self.tracker}{limit} (Ctrl-C to stop waiting).")
                     quiet_until = float("inf")
                 self._send()
                 self._receive()
@@ -157,12 +167,22 @@ class TrackerSink:
             self._unsent = self._ended()
         if self._unsent:
             warnings.warn(
-                f"{self.tracker} has not received everything ({self._unsent}). Send the rest with: "
-                f"rlpyt upload {self.run_dir}",
+                f"{self.tracker} has not received {self._rest()} ({self._unsent}). Send the rest "
+                f"with: rlpyt upload {self.run_dir}",
                 RuntimeWarning,
                 stacklevel=2,
             )
         return not self._unsent
+
+    def _rest(self) -> str:
+        """Let a later process know all files and how the run ended; return what is not sent."""
+        delivery = Delivery(self.run_dir, self.tracker, None, lambda run_id: None)
+        for path in self._files:
+            delivery.attach(path)
+        delivery.end(self._failed)
+        delivery.remember()
+        delivery.read()
+        return delivery.unsent() or "the end of the run"
 
     def _ended(self) -> str:
         return f"its process ended with exit code {self._process.returncode}, see debug.log"
