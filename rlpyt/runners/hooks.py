@@ -19,6 +19,7 @@ from rlpyt.utils.recorded import Recorded
 if TYPE_CHECKING:
     from rlpyt.runners.runner import MinibatchRlBase
 
+CHECK_INTERVAL_S = 2.0  # between checks of the run directory
 SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows does not have it
 
 
@@ -103,6 +104,8 @@ class EvalHook(LogHook):
 class CheckpointHook(Hook):
     """Save a checkpoint every ``interval_steps`` environment steps, and at the end.
 
+    Every few seconds, check that the run directory is still there.
+
     Args:
         interval_steps: environment steps between checkpoints; ``None``: only at the end.
     """
@@ -110,13 +113,18 @@ class CheckpointHook(Hook):
     def __init__(self, interval_steps: int | None) -> None:
         self.interval_steps = interval_steps
         self._last_steps = 0
+        self._next_check_s = 0.0
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
         """Count from the steps at the start."""
         self._last_steps = runner.cum_steps
 
     def on_iteration(self, runner: "MinibatchRlBase", itr: int) -> None:
-        """Save at the end of an interval or of the run."""
+        """Save at the end of an interval or of the run; check the run directory."""
+        now = time.monotonic()
+        if now >= self._next_check_s:
+            logger.check_run_dir()
+            self._next_check_s = now + CHECK_INTERVAL_S
         due = self.interval_steps and runner.cum_steps - self._last_steps >= self.interval_steps
         if due or itr + 1 == runner.n_itr:
             runner.save_checkpoint(itr)

@@ -315,6 +315,7 @@ class MinibatchRlBase(BaseRunner):
                 checkpoint was saved first.
             CheckpointError: the last checkpoint of a finished or stopped run could not be saved.
             ConcurrentRunError: another thread of this process is training.
+            RunDirectoryError: the run directory has been deleted or moved.
             WorkerError: a worker died or hung. A checkpoint of the last complete iteration is saved
                 first, as for other errors raised while sampling.
         """
@@ -574,10 +575,14 @@ class MinibatchRlBase(BaseRunner):
 
         Without a directory nothing is saved. If writing fails, print the error and continue.
         ``train`` raises the error if the last checkpoint of the run fails.
+
+        Raises:
+            RunDirectoryError: the run directory has been deleted or moved.
         """
         directory = self.checkpoint_directory()
         if directory is None:
             return None
+        logger.check_run_dir(directory)
         try:
             meta = self._identity()
             saved = checkpoint.save_checkpoint(directory, self.whole_state(itr), meta=meta)

@@ -138,6 +138,8 @@ def run_context(
     A run inside another one, in a hook for example, has outputs of its own: the other one's receive
     none of its rows. Threads must log their runs one after the other.
 
+    If the directory is deleted or moved during a training, it ends with `RunDirectoryError`.
+
     Among processes started by torchrun, only rank 0 does this. A run that torchrun restarts is
     resumed.
 
@@ -187,6 +189,7 @@ def run_context(
         params = run_dir / "params.json"
         if log_params is not None or not (resume and params.exists()):
             write_params(run_dir, run_ID, name, log_params or {})
+        logger.set_settings_file(params)
         logger.log(f"logging to {run_dir}")
         trackers = [TrackerSink(run_dir, name) for name in chosen if name in TRACKERS]
         for tracker in trackers:

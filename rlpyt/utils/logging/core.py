@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rlpyt.utils.logging.console import Terminal, TerminalTablePrinter, colorize
+from rlpyt.utils.logging.lock import RunDirectoryError
 from rlpyt.utils.logging.sinks import CsvSink, Guarded, Row, Sink, TensorBoardSink, TextFile
 from rlpyt.utils.logging.snapshots import SNAPSHOT_MODES, snapshot_names, write_snapshot
 from rlpyt.utils.logging.tabulate import tabulate
@@ -21,7 +22,7 @@ from rlpyt.utils.logging.values import plain_value, statistics
 PathLike = str | os.PathLike[str]
 OF_A_RUN = (  # attributes that a run has for itself
     *("_texts", "_tables", "_held_tables", "_sinks", "_summary", "_summary_dir", "_snapshot_dir"),
-    *("_prefixes", "_tabular_prefixes", "_row", "_step"),
+    *("_prefixes", "_tabular_prefixes", "_row", "_step", "_settings_file"),
 )
 
 
@@ -50,6 +51,7 @@ class Logger:
         self._summary_dir: str | None = None
         self._row: Row = {}
         self._step = 0
+        self._settings_file: Path | None = None  # present as long as the run directory is
         self._snapshot_dir: str | None = None
         self._snapshot_mode = "none"
         self._snapshot_gap = 1
@@ -142,10 +144,14 @@ class Logger:
         """Write the current row to all outputs, start a new one, and return the written row.
 
         The arguments are passed to ``log``, which writes the row as text.
+
+        Raises:
+            RunDirectoryError: the run directory has been deleted or moved.
         """
         row, self._row = self._row, {}
         if not row or self._disabled or self._tabular_disabled:
             return row
+        self.check_run_dir()
         if self._console and self._log_tabular_only:
             self.table_printer.print_tabular(list(row.items()))
         for line in tabulate(row.items()).splitlines():
@@ -336,11 +342,13 @@ class Logger:
 
         Raises:
             TypeError: ``params`` contains an object of another type; the message gives its path.
+            RunDirectoryError: the run directory has been deleted or moved.
         """
         if self._snapshot_dir is None or self._disabled:
             return
         for name in snapshot_names(self._snapshot_mode, itr, self._snapshot_gap):
             path = Path(self._snapshot_dir, name)
+            self.check_run_dir(path)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_snapshot(path, params)
@@ -349,6 +357,37 @@ class Logger:
                 if self._snapshot_failures == 1:
                     message = f"{path} could not be saved ({type(error).__name__}: {error})"
                     warnings.warn(f"{message}; the run continues.", RuntimeWarning, stacklevel=2)
+
+    # The run directory
+
+    def set_settings_file(self, path: Path) -> None:
+        """Set the file in the run directory whose absence means that the directory is lost."""
+        self._settings_file = Path(os.path.abspath(path))
+
+    def check_run_dir(self, path: PathLike | None = None) -> None:
+        """Check that the run's results can be written: its directory still holds its settings.
+
+        A directory that somebody has created in the place of a deleted one does not.
+
+        Args:
+            path: what is going to be written; outside of the run directory, nothing is checked.
+
+        Raises:
+            RunDirectoryError: the run directory has been deleted, emptied or moved.
+        """
+        file = self._settings_file
+        if file is None or (path is not None and not Path(path).is_relative_to(file.parent)):
+            return
+        try:
+            os.stat(file)
+        except (FileNotFoundError, NotADirectoryError):
+            raise RunDirectoryError(
+                f"{file.parent} has been deleted, emptied or moved while the run was writing to it "
+                f"({file.name} is missing); nothing more of the run can be saved. Start it again; "
+                "if the directory was moved, resume the run from its checkpoints there."
+            ) from None
+        except OSError:
+            pass  # writing reports it, and the file system may recover
 
     # Complete state
 
