@@ -17,7 +17,8 @@ from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.envs.base import BatchSpec
-from rlpyt.models.utils import unwrap_ddp
+from rlpyt.errors import NonFiniteError
+from rlpyt.models.utils import module_not_finite, unwrap_ddp
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings, checked, declared, limits_of, scalar
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
@@ -272,6 +273,18 @@ class RlAlgorithm(Recorded):
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Train on new samples or on replayed ones; return a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
+
+    def explain(self, error: NonFiniteError, update: Callable[[], object]) -> None:
+        """Add to an error the module where the first NaN or infinite number arises.
+
+        Args:
+            error: error of an update; the run ends with it.
+            update: repeats the update.
+        """
+        networks = {k: v for k, v in vars(self.agent).items() if isinstance(v, torch.nn.Module)}
+        found = module_not_finite(networks, update)
+        if found:
+            error.args = (f"{error} The first output that is not finite is that of {found}.",)
 
     def record(self, **statistics: torch.Tensor) -> None:
         """Log the means of tensors of this update, in columns of these names.

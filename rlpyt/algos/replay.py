@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from rlpyt.algos.sequences import (
     valid_and_ends,
 )
 from rlpyt.envs.base import BatchSpec
-from rlpyt.errors import ReplayNotReady
+from rlpyt.errors import NonFiniteError, ReplayNotReady
 from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
@@ -614,7 +615,12 @@ class ReplayAlgo(SequenceSettings):
             batch: batch from the replay.
             opt_info: named tuple with a list for each of ``opt_info_fields``.
         """
-        statistics, priorities = self.update(self.on_device(batch))
+        inputs = self.on_device(batch)
+        try:
+            statistics, priorities = self.update(inputs)
+        except NonFiniteError as error:
+            self.explain(error, partial(self.update, inputs))
+            raise
         self.recorded.end_update()
         if self.prioritized_replay:
             self._prioritize(batch, priorities)

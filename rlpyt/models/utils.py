@@ -1,11 +1,13 @@
 """Helpers for building and copying models."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.names import UnknownName
 
 Nonlinearity = str | Callable[[], nn.Module]  # name or class of an activation function
@@ -15,6 +17,34 @@ DDP_PREFIX = "module."
 NO_NONLINEARITIES = (
     *("GLU", "MultiheadAttention", "Threshold", "Softmax", "Softmax2d", "Softmin", "LogSoftmax"),
 )
+
+
+def module_not_finite(networks: Mapping[str, nn.Module], call: Callable[[], object]) -> str:
+    """Find the module where the first NaN or infinite number arises, after an error.
+
+    Args:
+        networks: networks by the prefix of their modules' names.
+        call: repeats what failed; interrupted at the first such output of a module.
+
+    Returns:
+        Class and name of the module, or an empty string.
+    """
+    named = (network.named_modules(prefix=prefix) for prefix, network in networks.items())
+    names = {module: name for modules in named for name, module in modules}
+    found: list[nn.Module] = []
+
+    def check(module: nn.Module, _: object, output: object) -> None:
+        tensors = [x for x in leaves_of(output) if isinstance(x, Tensor) and x.is_floating_point()]
+        if not all(torch.isfinite(x).all() for x in tensors):
+            found.append(module)
+            raise ArithmeticError
+
+    hooks = [module.register_forward_hook(check) for module in names]
+    with contextlib.suppress(Exception):
+        call()
+    for hook in hooks:
+        hook.remove()
+    return f"{type(found[0]).__name__}, module {names[found[0]]!r}" if found else ""
 
 
 def nonlinearity_class(nonlinearity: Nonlinearity) -> Callable[[], nn.Module]:

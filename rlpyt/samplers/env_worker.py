@@ -16,6 +16,7 @@ import torch
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.envs.base import Env, build_env
 from rlpyt.errors import NonFiniteError
+from rlpyt.models.utils import module_not_finite
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
 from rlpyt.processes.status import ChildEnvs, Progress
@@ -38,7 +39,6 @@ from rlpyt.utils.buffer import (
     _named_leaves,
     buffer_from_example,
     buffer_func,
-    leaves_of,
     torchify_buffer,
 )
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
@@ -405,25 +405,14 @@ class EnvWorker:
 
     def _non_finite_module(self, slot: int, t: int) -> str:
         """Return the first module of the model whose output is not finite, for a message."""
-        found: list[str] = []
         acting = self.agent
         if acting is None or not isinstance(acting.model, torch.nn.Module):
             return ""
-
-        def note(name: str, module: torch.nn.Module, _: object, output: object) -> None:
-            tensors = [x for x in leaves_of(output) if isinstance(x, torch.Tensor)]
-            if any(not torch.isfinite(x).all() for x in tensors if x.is_floating_point()):
-                found.append(f" (the first is {type(module).__name__}, module {name!r})")
-
-        named = acting.model.named_modules()
-        hooks = [module.register_forward_hook(partial(note, name)) for name, module in named]
         agent, env = self.slots[slot].agent, self.slots[slot].env
         inputs = env.observation[t], agent.prev_action[t], env.prev_reward[t]
-        with contextlib.suppress(Exception):
-            acting.step(*torchify_buffer(inputs))
-        for hook in hooks:
-            hook.remove()
-        return found[0] if found else ""
+        step = partial(acting.step, *torchify_buffer(inputs))
+        found = module_not_finite({"": acting.model}, step)
+        return f" (the first is {found})" if found else ""
 
     def _not_finite(
         self, samples: NamedArrayTuple, next_observation: NumpyArrays | None = None

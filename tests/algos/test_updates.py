@@ -1,9 +1,11 @@
 """One update is a function of a batch, which can be compiled as a whole."""
 
 import copy
+import re
 
 import pytest
 import torch
+from torch.nn import Linear, RNNBase
 
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
@@ -18,6 +20,7 @@ from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.toy import DelayEnv
+from rlpyt.errors import NonFiniteError
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.seed import set_seed
 from tests.algos.dqn import parts_dqn
@@ -133,3 +136,22 @@ def test_subclasses_add_statistics(name, Algo, n, monkeypatch):
     info = algo.optimize_agent(6, batch)
     assert info._fields == algo.opt_info_fields and len(info.samples) == len(info.loss) > 0
     assert set(info.samples) == {n}
+
+
+@pytest.mark.parametrize("name", ALGOS)
+def test_the_module_where_nan_arises_is_named(name):
+    """It is found after the error, by repeating the update."""
+    algo, batches = ready(name)
+    model = algo.agent.model
+    named = {m: k for k, m in model.named_modules()}
+    memories, layers = ([m for m in named if isinstance(m, kind)] for kind in (RNNBase, Linear))
+    broken = (memories or layers)[0]
+    with torch.no_grad():
+        next(broken.parameters()).fill_(torch.nan)
+    algo.agent.train_mode(6)
+    where = f"{type(broken).__name__}, module 'model.{named[broken]}'."
+    expected = re.escape(f"first output that is not finite is that of {where}")
+    with pytest.raises(NonFiniteError, match=expected):
+        for itr, batch in enumerate(batches):
+            algo.optimize_agent(6 + itr, batch)
+    assert not any(m._forward_hooks for m in model.modules())

@@ -1,6 +1,7 @@
 """Advantage actor-critic, synchronous (Mnih et al. 2016, without the asynchrony)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
+from rlpyt.errors import NonFiniteError
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
@@ -17,7 +19,7 @@ from rlpyt.utils.tensor import valid_mean
 class A2C(PolicyGradientAlgo):
     """Advantage actor-critic: one gradient step per batch of samples."""
 
-    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
     learning_rate: Scheduled[float] = scheduled(
         0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2"
     )
@@ -42,7 +44,12 @@ class A2C(PolicyGradientAlgo):
     def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
         """Take one gradient step on the samples."""
         self.apply_schedule(itr)
-        statistics = self.update(self.with_normalized_rewards(samples))
+        inputs = self.with_normalized_rewards(samples)
+        try:
+            statistics = self.update(inputs)
+        except NonFiniteError as error:
+            self.explain(error, partial(self.update, inputs))
+            raise
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
@@ -23,6 +24,7 @@ from rlpyt.algos.pg.losses import (
     value_loss,
 )
 from rlpyt.envs.base import BatchSpec
+from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
@@ -40,7 +42,7 @@ LossInputs = namedarraytuple(
 class PPO(PolicyGradientAlgo):
     """Proximal policy optimization: several epochs of minibatches per batch of samples."""
 
-    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
     learning_rate: Scheduled[float] = scheduled(
         0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-3"
     )
@@ -146,7 +148,11 @@ class PPO(PolicyGradientAlgo):
         statistics = []
         epochs = (self._minibatches(batch, state) for _ in range(self.epochs))
         for inputs, init_rnn_state in chain.from_iterable(epochs):
-            result = self.update(inputs, init_rnn_state)
+            try:
+                result = self.update(inputs, init_rnn_state)
+            except NonFiniteError as error:
+                self.explain(error, partial(self.update, inputs, init_rnn_state))
+                raise
             self.recorded.end_update()
             if not result:
                 break

@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -21,6 +22,7 @@ from rlpyt.algos.pg.losses import (
 )
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
 from rlpyt.envs.base import BatchSpec
+from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
@@ -40,7 +42,7 @@ class VTrace(PolicyGradientAlgo):
     Bootstrapping uses recorded values: after the last row, and after time limits.
     """
 
-    discount: float = setting(0.99, ge=0, le=1, doc="gamma, per environment step")
+    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
     learning_rate: Scheduled[float] = scheduled(
         0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2"
     )
@@ -96,7 +98,12 @@ class VTrace(PolicyGradientAlgo):
             sampler_itr: iteration of an asynchronous sampler.
         """
         self.apply_schedule(itr if sampler_itr is None else sampler_itr)
-        statistics = self.update(self.with_normalized_rewards(samples))
+        inputs = self.with_normalized_rewards(samples)
+        try:
+            statistics = self.update(inputs)
+        except NonFiniteError as error:
+            self.explain(error, partial(self.update, inputs))
+            raise
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
