@@ -10,7 +10,7 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from tests.algos.test_settings import Assign
 from tests.runners.sync_parts import StopAfter, same, sync_runner
 from tests.runners.test_async_optimizers import RANKS
-from tests.runners.test_async_rl import Same, run
+from tests.runners.test_async_rl import ONE, Same, assert_same_run, run
 
 
 class Refused(Hook):
@@ -68,3 +68,47 @@ def test_functions_assigned_during_a_run_of_ranks_are_refused():
     hooks = [Assign("learning_rate", lambda progress: 1e-3, after=1)]
     with pytest.raises(ValueError, match="learning_rate must not become a function"):
         sync_runner(hooks=hooks).train()
+
+
+class NoteRates(Hook):
+    """Notes the learning rate of each iteration, as set and in the optimizer."""
+
+    def __init__(self):
+        self.rates = {}
+
+    def on_iteration(self, runner, itr):
+        in_use = runner.algo.optimizer.param_groups[0]["lr"]
+        self.rates[itr] = (runner.algo.learning_rate, in_use)
+
+
+@pytest.mark.parametrize("max_lead", [0, None])
+@pytest.mark.parametrize(
+    "schedule, expected",
+    [
+        ("linear:0.02", lambda p: 0.02 * (1 - p)),
+        ([(0.25, 0.02), (1, 0.01)], lambda p: 0.02 - 0.01 * max(p - 0.25, 0) / 0.75),
+    ],
+    ids=["linear", "pairs"],
+)
+@pytest.mark.parametrize(
+    "affinity", [ONE, pytest.param(RANKS, marks=pytest.mark.slow)], ids=["one", "ranks"]
+)
+def test_a_resumed_asynchronous_run_follows_its_schedule(
+    tmp_path, affinity, schedule, expected, max_lead
+):
+    """In step with the sampler it is the uninterrupted run; otherwise it has the same values."""
+    settings = dict(learning_rate=schedule, batch_size=8)
+    kwargs = dict(affinity=affinity, max_lead=max_lead, settings=settings)
+    notes = [NoteRates() for _ in range(3)]
+    whole = run("dqn", AsyncRl, AsyncSerialSampler, hooks=[notes[0]], **kwargs)
+    first = dict(checkpoint_dir=tmp_path / "a", hooks=[notes[1], StopAfter(7)])
+    run("dqn", AsyncRl, AsyncSerialSampler, **first, **kwargs)
+    again = dict(resume_from=tmp_path / "a", checkpoint_dir=tmp_path / "b", hooks=[notes[2]])
+    resumed = run("dqn", AsyncRl, AsyncSerialSampler, **again, **kwargs)
+    n = resumed.n_itr
+    assert [*notes[1].rates] == [*range(8)] and [*notes[2].rates] == [*range(8, n)]
+    assert notes[1].rates | notes[2].rates == notes[0].rates
+    for itr in range(n):
+        assert notes[0].rates[itr] == pytest.approx((expected(itr / n),) * 2)
+    if max_lead == 0:
+        assert_same_run(whole, resumed)
