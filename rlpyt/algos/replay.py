@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -476,6 +476,7 @@ class ReplayAlgo(SequenceSettings):
         self.trains_sequences = agent.recurrent
         self._count_samples()
         self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
+        self._batches = self._draw_batches if mid_batch_reset else self._draw_valid_batches
         self.world_size = world_size
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
         # Synchronous ranks sample one batch each; asynchronous ranks share one sampler.
@@ -549,18 +550,37 @@ class ReplayAlgo(SequenceSettings):
             return opt_info
         self.update_itr_hyperparams(progress)
         n_updates = self._n_updates(self._new_steps())
-        for n_made in range(n_updates):
-            try:
-                self.learn_from(self.draw_batch(), opt_info)
-            except ReplayNotReady:
-                if self.mid_batch_reset or self.world_size > 1:
-                    raise
-                if self._fixed_updates is None:
-                    self._updates_postponed = n_updates - n_made
-                break  # all rows that could be drawn are void
+        for batch in self._batches(n_updates):
+            self.learn_from(batch, opt_info)
         if n_updates:
             opt_info = self.add_recorded(opt_info)
         return opt_info
+
+    def _draw_batches(self, n_updates: int) -> Iterator[Any]:
+        """Draw the batch of each update; environments never wait for a reset."""
+        for _ in range(n_updates):
+            yield self.draw_batch()
+
+    def _draw_valid_batches(self, n_updates: int) -> Iterator[Any]:
+        """Draw the batch of each update, until all drawn steps are void in any rank.
+
+        The updates that are left are postponed. Ranks average gradients, so all postpone the same.
+        """
+        for n_made in range(n_updates):
+            try:
+                batch = self.draw_batch()
+                ready = not self.trains_sequences or self._has_valid_steps(batch)
+            except ReplayNotReady:
+                batch, ready = None, False
+            if self._mean_over_ranks(ready) < 1:
+                if self._fixed_updates is None:
+                    self._updates_postponed = n_updates - n_made
+                return
+            yield batch
+
+    def _has_valid_steps(self, sequences: NamedArrayTuple) -> bool:
+        """Return True if environments did not wait for a reset in all steps after the burn-in."""
+        return bool(valid_and_ends(sequences, self.warmup_T, self.mid_batch_reset)[0].any())
 
     def draw_batch(self) -> Any:
         """Draw the samples of one update from the replay.
@@ -679,11 +699,16 @@ class ReplayAlgo(SequenceSettings):
     def _new_steps(self) -> float:
         """Return the number of valid steps in this iteration's batch, averaged over ranks."""
         steps = float(self.sampler_bs - self.n_void)
-        if self.mid_batch_reset or self.world_size == 1 or self._fixed_updates is not None:
+        if self.mid_batch_reset or self._fixed_updates is not None:
             return steps
         # Ranks average gradients, so all must make the same number of updates.
-        number = torch.tensor(steps, device=self.agent.device)
-        return float(mean_over_ranks(number, self.world_size))
+        return self._mean_over_ranks(steps)
+
+    def _mean_over_ranks(self, number: float) -> float:
+        if self.world_size == 1:
+            return number
+        tensor = torch.tensor(float(number), device=self.agent.device)
+        return float(mean_over_ranks(tensor, self.world_size))
 
     def _n_updates(self, n_steps: float) -> int:
         """Count ``n_steps`` of this iteration's batch, and return the number of updates to make."""

@@ -13,6 +13,7 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.envs.gym import make
+from rlpyt.envs.toy import CountEnv
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
@@ -92,6 +93,13 @@ def steady_sac(n_ranks):
     )
     sizes = dict(hidden_sizes=[16])
     return algo, SteadySacAgent(model_kwargs=sizes, q_model_kwargs=sizes)
+
+
+class ShortInRank1(CountEnv):
+    """Episodes of one or two steps in rank 1 and of ``length`` steps in rank 0."""
+
+    def episode_length(self, episode):
+        return 1 + episode % 2 if torch.distributed.get_rank() else self.length
 
 
 class FailingA2C(A2C):

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
+import numpy as np
 import psutil
 import pytest
 
@@ -15,10 +17,21 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
+from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
-from tests.runners.sync_parts import N_ITR, B, StopAfter, T, same, steady_sac, sync_runner
+from tests.runners.sync_parts import (
+    N_ITR,
+    B,
+    ShortInRank1,
+    StopAfter,
+    T,
+    same,
+    steady_sac,
+    sync_runner,
+)
 from tests.runners.test_minibatch_rl import unmeasured
 
 
@@ -118,6 +131,51 @@ def test_only_rank_0_evaluates_and_others_wait(tmp_path):
     assert [row["Diagnostics/TrajsInEval"] for row in rows] == ["4", "0", "4", "0", "4"]
     completed = int(rows[-1]["Diagnostics/CumCompletedTrajs"])
     assert completed > 0 and 0 < float(rows[-1]["Training/LengthAverage"]) <= N_ITR * T
+
+
+class Updates(Hook):
+    """Counts the updates made and postponed after each iteration."""
+
+    def on_start(self, runner):
+        self.made, self.postponed, self.begin = [], [], runner.algo.min_itr_learn
+
+    def on_iteration(self, runner, itr):
+        self.made.append(runner.algo.update_counter)
+        self.postponed.append(runner.algo._updates_postponed)
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_all_ranks_postpone_updates_where_the_steps_of_one_are_void(recurrent, tmp_path):
+    settings = dict(batch_size=9)
+    if recurrent:  # the steps after the burn-in are often void
+        settings = dict(batch_T=2, warmup_T=1, batch_B=3, store_rnn_state_interval=0)
+    algo = DQN(min_steps_learn=0, replay_size=200, replay_ratio=2, **settings)
+    kwargs = dict(model_kwargs=dict(memory="gru", lstm_size=8)) if recurrent else {}
+    updates = Updates()
+    runner = sync_runner(
+        algo=algo,
+        agent=DqnMlpAgent(**kwargs),
+        EnvCls=ShortInRank1,
+        env_kwargs=dict(length=T),
+        Sampler=partial(
+            SerialSampler, CollectorCls=CpuWaitResetCollector, max_decorrelation_steps=0
+        ),
+        n_itr=12,
+        hooks=[updates],
+        checkpoint_dir=tmp_path,
+    )
+    runner.train()
+    state = load_checkpoint(tmp_path).state
+    (other,) = state["ranks"]
+    # Two environments: 16 valid steps in rank 0, and 2 or 4 in rank 1; an update takes 9.
+    steps = np.cumsum([9, 10] * 6)
+    due = (2 * (steps - (steps[updates.begin - 1] if updates.begin else 0)) // 9).clip(0).tolist()
+    assert [sum(n) for n in zip(updates.made, updates.postponed, strict=True)] == due
+    assert max(updates.postponed) > 0 and updates.made[-1] > 0
+    for name in ("update_counter", "updates_postponed"):
+        assert other["algo"][name] == state["algo"][name]
+    assert other["algo"]["replay"]["void"].sum() == 2 * 12 * (T - 1.5)
+    assert "void" not in state["algo"]["replay"]
 
 
 class SlowLog(Hook):

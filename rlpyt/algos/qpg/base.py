@@ -14,7 +14,6 @@ from rlpyt.algos.optim import RATE, GradientStep, ParameterGroup
 from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.sequences import valid_and_ends
 from rlpyt.algos.untrained import warn_of_untrained
-from rlpyt.errors import ReplayNotReady
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.replays.batch import PrioritizedTransitions, Transitions
 from rlpyt.utils.buffer import buffer_func
@@ -139,9 +138,6 @@ class QpgAlgo(ReplayAlgo):
         Returns:
             ``samples`` without a memory; otherwise transitions [N] of the N valid trained steps,
             in order of time.
-
-        Raises:
-            ReplayNotReady: environments waited for their reset in all steps.
         """
         if not self.trains_sequences:
             return samples
@@ -175,8 +171,6 @@ class QpgAlgo(ReplayAlgo):
         if self.mid_batch_reset:
             return lambda leaf: leaf.flatten(0, 1)
         kept = valid.flatten().nonzero().squeeze(1)
-        if not len(kept):
-            raise ReplayNotReady("environments waited for their reset in all drawn steps.")
         return lambda leaf: leaf.flatten(0, 1)[kept]
 
     def initial_state(self, network: Any, recorded: Any) -> Any:
