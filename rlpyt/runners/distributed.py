@@ -7,9 +7,11 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -29,6 +31,7 @@ from rlpyt.utils.state_bytes import from_bytes, to_bytes
 FOREVER = timedelta(days=365)  # time limit of a collective; RankWatch detects ranks that hang
 BLOCK, HEAD = 2048, 8  # bytes of the first message of `all_gather`, and of the size in it
 CHUNK = 2**28  # bytes of one message of a large state
+ANSWER_S = 1.0  # for torch's own error, which says more, after its time limit
 POLL_S = 0.02  # between two reads of the store while waiting for a rank
 LOCALHOST = "127.0.0.1"
 ENV_SECRET = "RLPYT_SECRET"  # shared by the machines of a run
@@ -54,6 +57,8 @@ class Ranks:
         self.rank, self.world_size = rank, world_size
         self.store: Any = None
         self._connected = self._on_one_machine = False
+        self._backends: list[Any] = []
+        self._n_messages = 0  # sent to or received from single ranks
 
     # Connecting and disconnecting.
 
@@ -71,12 +76,13 @@ class Ranks:
             return [note]
         self.store.set(f"note/{self.rank}", json.dumps(note))
         deadline = time.monotonic() + timeout_s
-        notes = []
-        for rank in range(self.world_size):
-            while not self.store.check([f"note/{rank}"]):
-                _wait_or_time_out(rank, self.world_size, deadline, timeout_s)
-            notes.append(json.loads(self.store.get(f"note/{rank}")))
-        return notes
+        while missing := self._missing("note"):
+            _wait_or_time_out(missing, self.world_size, deadline, timeout_s)
+        return [json.loads(self.store.get(f"note/{rank}")) for rank in range(self.world_size)]
+
+    def _missing(self, key: str) -> list[int]:
+        """Return the ranks that have not set their ``key`` in the store."""
+        return [r for r in range(self.world_size) if not self.store.check([f"{key}/{r}"])]
 
     def connect(self, backend: str, timeout_s: float, on_one_machine: bool = False) -> None:
         """Create the default process group of ``torch.distributed``.
@@ -87,6 +93,7 @@ class Ranks:
             on_one_machine: True to use the loopback interface.
 
         Raises:
+            RankTimeout: a rank did not connect in time; the message names it.
             RuntimeError: a process group already exists, or the connection fails.
         """
         if self.world_size == 1:
@@ -96,16 +103,37 @@ class Ranks:
                 "torch.distributed must be initialized by the runner, but it is initialized "
                 "already. Remove the call of init_process_group."
             )
-        with _interface(LOOPBACK if on_one_machine else None):
-            dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if backend == "nccl" else backend,
-                store=PrefixStore("group", self.store),
-                rank=self.rank,
-                world_size=self.world_size,
-                timeout=timedelta(seconds=timeout_s),
-            )
-        self._connected, self._on_one_machine = True, on_one_machine
+        started = time.monotonic()
+        self.store.set(f"connecting/{self.rank}", "")
+        try:
+            with _interface(LOOPBACK if on_one_machine else None):
+                dist.init_process_group(
+                    "cpu:gloo,cuda:nccl" if backend == "nccl" else backend,
+                    store=PrefixStore("group", self.store),
+                    rank=self.rank,
+                    world_size=self.world_size,
+                    timeout=timedelta(seconds=timeout_s),
+                )
+            self._connected, self._on_one_machine = True, on_one_machine
+            dist.all_reduce(torch.zeros(1))  # a barrier, while operations have a time limit
+        except RuntimeError as error:
+            if time.monotonic() - started < timeout_s:
+                raise
+            missing = self._missing("connecting")
+            raise not_connected(missing, self.world_size, timeout_s, error) from error
         _set_pg_timeout(FOREVER)
+        group: Any = dist.group.WORLD
+        backends = [group._get_backend(device) for device in group._device_types]
+        self._backends = list({id(backend): backend for backend in backends}.values())
+
+    @property
+    def n_collectives(self) -> int:
+        """Return the number of collective operations begun in this rank; for any thread.
+
+        A rank that has begun fewer than another keeps that one waiting.
+        """
+        begun: int = sum(backend._get_sequence_number_for_group() for backend in self._backends)
+        return begun - self._n_messages
 
     def leave(self, agent: BaseAgent, failed: bool = False) -> None:
         """Unwrap the agent's networks, close the connections and end their threads.
@@ -119,7 +147,7 @@ class Ranks:
                 then keep running, because their operations cannot be cancelled.
         """
         agent.end_data_parallel()
-        self.store = None
+        self.store, self._backends = None, []
         if self._connected:
             self._connected = False
             if failed and not self._on_one_machine:
@@ -174,17 +202,25 @@ class Ranks:
 
     def _send_state(self, state: dict[str, Any], to: int) -> None:
         packed = to_bytes(state)
-        dist.send(torch.tensor([len(packed)]), to)
+        self._send(torch.tensor([len(packed)]), to)
         for chunk in torch.split(torch.frombuffer(packed, dtype=torch.uint8), CHUNK):
-            dist.send(chunk, to)
+            self._send(chunk, to)
 
     def _receive_state(self, sender: int) -> dict[str, Any]:
         size = torch.zeros(1, dtype=torch.int64)
-        dist.recv(size, sender)
+        self._receive(size, sender)
         packed = bytearray(int(size))
         for chunk in torch.split(torch.frombuffer(packed, dtype=torch.uint8), CHUNK):
-            dist.recv(chunk, sender)
+            self._receive(chunk, sender)
         return from_bytes(packed)  # type: ignore[no-any-return]
+
+    def _send(self, tensor: torch.Tensor, to: int) -> None:
+        self._n_messages += 1
+        dist.send(tensor, to)
+
+    def _receive(self, tensor: torch.Tensor, sender: int) -> None:
+        self._n_messages += 1
+        dist.recv(tensor, sender)
 
 
 def common_backend(devices: Sequence[Any]) -> str:
@@ -226,9 +262,42 @@ def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
 
 
 def join_store(port: int, world_size: int, timeout_s: float) -> Any:
-    """Connect to the store that rank 0 serves on this machine."""
+    """Connect to the store that rank 0 serves on this machine.
+
+    Raises:
+        RankTimeout: rank 0 did not answer within ``timeout_s``.
+    """
     wait = timedelta(seconds=timeout_s)
-    return TCPStore(LOCALHOST, port, world_size, timeout=wait, wait_for_workers=False)
+    try:
+        return _call_within(
+            timeout_s,
+            lambda: TCPStore(LOCALHOST, port, world_size, timeout=wait, wait_for_workers=False),
+        )
+    except (dist.DistError, TimeoutError) as error:
+        raise not_connected([0], world_size, timeout_s, error) from error
+
+
+def _call_within(timeout_s: float, connect: Callable[[], Any]) -> Any:
+    """Call a function that connects to a store; return its result.
+
+    Torch limits the time until a server accepts the connection, but not until it answers.
+
+    Raises:
+        TimeoutError: there was no answer in time.
+    """
+    answer: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            answer.set_result(connect())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=call, name="connect to the store", daemon=True).start()
+    try:
+        return answer.result(timeout_s + ANSWER_S)
+    except TimeoutError:
+        raise TimeoutError("The server accepts the connection but does not answer.") from None
 
 
 def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
@@ -242,12 +311,13 @@ def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
         RuntimeError: no rank serves a store there, or another program uses the port.
     """
     where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    wait = timedelta(seconds=timeout_s)
     try:
-        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=timeout_s)))
-    except (dist.DistError, ValueError) as error:
+        store, _, _ = _call_within(timeout_s, lambda: next(rendezvous("env://", timeout=wait)))
+    except (dist.DistError, ValueError, TimeoutError) as error:
         raise RuntimeError(
             f"ranks cannot connect at {where} (MASTER_ADDR, MASTER_PORT): "
-            f"{str(error).splitlines()[0]} If another program uses the port, pass torchrun another "
+            f"{first_line(error)} If another program uses the port, pass torchrun another "
             "(--master-port, or --rdzv-endpoint)."
         ) from error
     secret = os.fsencode(os.environ.get(ENV_SECRET, ""))
@@ -274,7 +344,7 @@ def _handshake(store: Any, rank: int, world_size: int, timeout_s: float, secret:
     if rank:
         store.set(f"hello/{rank}", own)
         while not store.check([f"answer/{own}"]):
-            _wait_or_time_out(0, world_size, deadline, timeout_s)
+            _wait_or_time_out([0], world_size, deadline, timeout_s)
         name, _, proof = store.get(f"answer/{own}").partition(b" ")
         attempt: str = name.decode()
         store.set(f"confirmed/{attempt}/{rank}", keyed(f"rank {rank} confirms {attempt}"))
@@ -292,7 +362,7 @@ def _handshake(store: Any, rank: int, world_size: int, timeout_s: float, secret:
                 _check_secret(other, proof, keyed(f"rank {other} confirms {own}"))
                 missing.remove(other)
         if missing:
-            _wait_or_time_out(min(missing), world_size, deadline, timeout_s)
+            _wait_or_time_out(sorted(missing), world_size, deadline, timeout_s)
     return keyed(f"prefix of {own}").decode()
 
 
@@ -305,15 +375,47 @@ def _check_secret(rank: int, proof: bytes, expected: bytes) -> None:
         )
 
 
-def _wait_or_time_out(rank: int, world_size: int, deadline: float, timeout_s: float) -> None:
+def _wait_or_time_out(
+    missing: list[int], world_size: int, deadline: float, timeout_s: float
+) -> None:
     """Sleep until the next read of the store; raise RankTimeout after the deadline."""
     if time.monotonic() > deadline:
-        raise RankTimeout(
-            f"rank {rank} of {world_size} did not connect within {timeout_s:g} s "
-            "(start_timeout_s).",
-            rank=rank,
-        )
+        raise not_connected(missing, world_size, timeout_s)
     time.sleep(POLL_S)
+
+
+def not_connected(
+    missing: list[int], world_size: int, timeout_s: float, error: BaseException | None = None
+) -> RankTimeout:
+    """Return the error for ranks that did not connect to each other in time.
+
+    Args:
+        missing: ranks that did not come; empty if all came, but the connection failed.
+        world_size: number of ranks.
+        timeout_s: time limit.
+        error: error of ``torch.distributed``, if there was one.
+    """
+    limit = f"within {timeout_s:g} s (start_timeout_s)"
+    detail = "" if error is None else f" ({first_line(error).rstrip('.')})"
+    if not missing:
+        return RankTimeout(
+            f"all {world_size} ranks started, but could not connect to each other {limit}{detail}. "
+            "Raise start_timeout_s on a busy machine, or name the network interface in "
+            "GLOO_SOCKET_IFNAME."
+        )
+    who, *others = (f"rank {rank}" for rank in missing)
+    who = f"{who} of {world_size}" + "".join(f", {other}" for other in others)
+    came = world_size - len(missing)
+    return RankTimeout(
+        f"{who} did not connect {limit}{detail}; {came} of {world_size} ranks did. Look for an "
+        f"error in the output of rank {missing[0]}, or raise start_timeout_s on a busy machine.",
+        rank=missing[0],
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, without torch's C++ stack."""
+    return str(error).partition("\n")[0]
 
 
 def _gather_bytes(own: Any, size: int, world_size: int) -> list[Any]:
