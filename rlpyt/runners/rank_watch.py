@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -33,7 +33,8 @@ STALE_S = 5.0  # time without a heartbeat after which a rank is lost
 GRACE_S = 10.0  # time for the main thread to end after a failure
 WORKS, WAITS, UNLIMITED = "works", "waits", "unlimited"
 
-# Parts of paths; a main thread in one of these files waits for other ranks.
+# Parts of paths; a main thread whose innermost frame is in one of these files waits for other ranks
+# or for its GPU. The counts of collectives tell which rank the others wait for.
 _WAITING_PATHS = (
     *("torch/distributed/", "torch/autograd/", "torch/nn/parallel/"),
     *(Path(str(module.__file__)).as_posix() for module in (optim, distributed)),
@@ -133,9 +134,48 @@ class Heartbeat(NamedTuple):
     state: str  # state of the main thread: WORKS, WAITS or UNLIMITED
     still_s: float  # seconds without progress
     itr: int
-    where: str  # innermost frames of the main thread, if it works without progress
+    where: str  # innermost frames of the main thread, if it is limited and makes no progress
     pid: int
     host: str
+    n_collectives: int = 0  # collective operations that this rank has begun
+
+
+Heartbeats = Mapping[int, tuple[Heartbeat, float]]
+
+
+def waiting_ranks(beats: Heartbeats, limit_s: float) -> list[int]:
+    """Return the ranks that have waited for others for longer than ``limit_s``.
+
+    A rank that has begun more collectives than another waits for that one, wherever its main thread
+    is, for example in a transfer from a GPU that takes part in the collective.
+
+    Args:
+        beats: (newest heartbeat, its age in seconds) of each rank.
+        limit_s: time limit in seconds.
+    """
+    fewest = min((beat.n_collectives for beat, _ in beats.values()), default=0)
+    return [
+        rank
+        for rank, (beat, _) in beats.items()
+        if beat.still_s > limit_s
+        and (beat.state == WAITS or (beat.state == WORKS and beat.n_collectives > fewest))
+    ]
+
+
+def hung_ranks(beats: Heartbeats, limit_s: float) -> list[int]:
+    """Return the ranks for which others may wait; arguments as in ``waiting_ranks``.
+
+    Those that have begun the fewest collectives are first, and of these, the ones that work.
+    """
+    counts = {beat.n_collectives for beat, _ in beats.values()}
+    hung = []
+    for rank, (beat, age_s) in beats.items():
+        works, begun = beat.state == WORKS, beat.n_collectives
+        behind = begun < max(counts) or (works and len(counts) == 1)
+        still = beat.still_s > limit_s and beat.state != UNLIMITED
+        if (still and behind) or age_s > min(limit_s, STALE_S):
+            hung.append((begun, not works, rank))
+    return [rank for *_, rank in sorted(hung)]
 
 
 class RankWatch:
@@ -153,6 +193,7 @@ class RankWatch:
         start_s: the same limit before the end of the first iteration.
         progress: function that returns numbers that change while this rank trains; the first is
             the iteration.
+        n_collectives: function that returns the number of collectives begun in this rank.
         on_failure: function called from the thread with the cause; ``None``: only rank 0 acts.
         died: function that returns (rank, how it ended, traceback) of each ended child process.
         stacks_of: function that returns the Python stacks of a rank, or an empty string.
@@ -169,6 +210,7 @@ class RankWatch:
         limit_s: float,
         start_s: float,
         progress: Callable[[], tuple[int, ...]],
+        n_collectives: Callable[[], int],
         on_failure: Callable[[Failure], None] | None = None,
         died: Callable[[], list[tuple[int, str, str]]] = list,
         stacks_of: Callable[[int], str] = lambda rank: "",
@@ -178,10 +220,10 @@ class RankWatch:
         self._unlimited = False
         self.failure: Failure | None = None
         self._store = store.clone()
-        self._progress, self._on_failure = progress, on_failure
+        self._progress, self._n_collectives, self._on_failure = progress, n_collectives, on_failure
         self._ended_children, self._stacks_of = died, stacks_of
         self._main = threading.current_thread().ident
-        self._n, self._last, self._since = 0, (WORKS, progress()), time.monotonic()
+        self._n, self._last, self._since = 0, (WORKS, progress(), 0), time.monotonic()
         # Newest heartbeat of each rank and its time of arrival.
         self._heartbeats: dict[int, tuple[Heartbeat, float]] = {}
         self._closed, self._noticed = threading.Event(), threading.Event()
@@ -260,22 +302,23 @@ class RankWatch:
     def _beat(self) -> None:
         """Write a heartbeat."""
         frames = self._frames()
-        waits = any(part in frame for frame in frames for part in _WAITING_PATHS)
+        waits = any(part in frame for frame in frames[:1] for part in _WAITING_PATHS)
         state = UNLIMITED if self._unlimited else WAITS if waits else WORKS
-        if (now := (state, self._progress())) != self._last:
+        begun = self._n_collectives()
+        if (now := (state, self._progress(), begun)) != self._last:
             self._last, self._since = now, time.monotonic()
         still_s = time.monotonic() - self._since
-        where = " < ".join(frames[:_N_FRAMES]) if state == WORKS and still_s > 1 else ""
+        where = " < ".join(frames) if state != UNLIMITED and still_s > 1 else ""
         self._n += 1
         itr, host = now[1][0], socket.gethostname()
-        heartbeat = Heartbeat(self._n, state, still_s, itr, where, os.getpid(), host)
+        heartbeat = Heartbeat(self._n, state, still_s, itr, where, os.getpid(), host, begun)
         self._store.set(f"heartbeat/{self.rank}", json.dumps(heartbeat))
 
     def _frames(self) -> list[str]:
         """Return the main thread's innermost frames, as "function in file:line"."""
         frame = sys._current_frames().get(self._main or 0)
         found: list[str] = []
-        while frame is not None and len(found) < 2 * _N_FRAMES:
+        while frame is not None and len(found) < _N_FRAMES:
             file = Path(frame.f_code.co_filename).as_posix()
             found.append(f"{frame.f_code.co_name} in {file}:{frame.f_lineno}")
             frame = frame.f_back
@@ -325,17 +368,15 @@ class RankWatch:
         first_done = any(b.itr >= 1 for b, _ in beats.values())  # ranks run in lockstep
         limit_s = self._limit_s if first_done else self._start_s
         limit = f"{limit_s:g} s ({'rank' if first_done else 'start'}_timeout_s)"
-        waiting = [b for b, _ in beats.values() if b.state == WAITS and b.still_s > limit_s]
+        waiting, hung = waiting_ranks(beats, limit_s), hung_ranks(beats, limit_s)
         if not waiting:
             return None
-        what = f"has kept the others waiting for {limit}"
-        for rank, (beat, age_s) in beats.items():
-            works = beat.state == WORKS and beat.still_s > limit_s
-            if works or age_s > min(limit_s, STALE_S):
-                if beat.where:
-                    what += f"; for {beat.still_s:.0f} s it has been at {beat.where}"
-                stacks = self._stacks_of(rank)
-                return self._failure(rank, what, stacks=stacks, standstill=True)
+        if hung:
+            beat, _ = beats[hung[0]]
+            what = f"has kept the others waiting for {limit}"
+            if beat.where:
+                what += f"; for {beat.still_s:.0f} s it has been at {beat.where}"
+            return self._failure(hung[0], what, stacks=self._stacks_of(hung[0]), standstill=True)
         if len(waiting) < self.world_size:
             return None
         what = f"waits for the other ranks, as all ranks do, for {limit}"

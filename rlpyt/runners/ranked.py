@@ -113,6 +113,7 @@ class Ranked(MinibatchRlBase):
                 self.rank_timeout_s,
                 self.start_timeout_s,
                 self._progress,
+                lambda: self.ranks.n_collectives,
                 **self.watch_arguments(),
             )
         if self.rank == 0 and self.seed is None:

@@ -113,6 +113,43 @@ class FailingA2C(A2C):
         return super().optimize_agent(itr, samples)
 
 
+class HangingAdam(torch.optim.Adam):
+    """Hangs in rank 1 in the third step."""
+
+    n_steps = 0
+
+    def step(self, closure=None):
+        self.n_steps += 1
+        if self.n_steps == 3 and torch.distributed.get_rank() == 1:
+            fail("hang")
+        return super().step(closure)
+
+
+class HangingGradient(torch.autograd.Function):
+    """Identity whose gradient hangs in rank 1 in the third step."""
+
+    n_steps = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        HangingGradient.n_steps += 1
+        if HangingGradient.n_steps == 3 and torch.distributed.get_rank() == 1:
+            fail("hang")
+        return grad
+
+
+class HangingLoss(A2C):
+    """A2C with that gradient."""
+
+    def loss(self, *args):
+        loss, *rest = super().loss(*args)
+        return HangingGradient.apply(loss), *rest
+
+
 def fail(fault):
     """Fail in this way, now."""
     if fault == "raise":

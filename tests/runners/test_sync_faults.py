@@ -8,12 +8,13 @@ import time
 import pytest
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.algos.pg.a2c import A2C
 from rlpyt.errors import NonFiniteError, RankError, RankTimeout, WorkerError
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.sync_rl import SyncWorker
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from tests.faulty import FaultyEnv
-from tests.runners.sync_parts import SyncRl, failing, sync_runner
+from tests.runners.sync_parts import HangingAdam, HangingLoss, SyncRl, failing, sync_runner
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 SOON_S = 15.0  # on a machine with other things to do; a few seconds on an idle one
@@ -76,6 +77,24 @@ def test_a_rank_that_hangs_is_named(fault, where):
     assert error.rank == 1 and where in str(error)
     if fault == "hang":
         assert "sync_parts.py" in error.stacks
+
+
+@pytest.mark.parametrize(
+    "make,where",
+    [
+        (lambda: A2C(OptimCls=HangingAdam), "step in"),
+        pytest.param(HangingLoss, "backward in", marks=pytest.mark.slow),
+    ],
+    ids=["optimizer", "gradient"],
+)
+def test_a_rank_that_hangs_in_its_own_step_does_not_count_as_waiting(make, where):
+    error = run_into(
+        RankTimeout,
+        rf"rank 1 of 2 .* has kept the others waiting for 2 s .*at fail in .* < {where} .*sync_",
+        algo=make(),
+        rank_timeout_s=2.0,
+    )
+    assert error.rank == 1
 
 
 @pytest.mark.slow
@@ -152,6 +171,10 @@ def test_a_rank_that_does_not_come_is_named():
             os.kill(self._processes.processes[0].pid, signal.SIGSTOP)
 
     error = run_into(
-        RankTimeout, r"rank 1 of 2 did not connect within 3 s", Runner=Late, start_timeout_s=3.0
+        RankTimeout,
+        r"rank 1 of 2 did not connect within 3 s \(start_timeout_s\); 1 of 2 ranks did\. Look for "
+        "an error in the output of rank 1, or raise start_timeout_s",
+        Runner=Late,
+        start_timeout_s=3.0,
     )
     assert error.rank == 1
