@@ -6,9 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+from torch.utils._pytree import tree_leaves
+
 from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import base_algorithm, class_named, import_named
+from rlpyt.models.image_encoder import SMALL
+from rlpyt.models.network import Network
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import label
@@ -33,6 +38,7 @@ CONTROL = {
 LOCAL_AGENTS = ("serial", "cpu", "ray")
 # Evolution strategies, which all use the same agent.
 EVOLUTION = ("cmaes", "cem", "openai_es")
+KERNEL_DIMS = 4  # of the weights of a convolution
 # Arguments that define the schedule of epsilon in training.
 EPSILONS = ("eps_init", "eps_final", "eps_final_min", "eps_itr_min", "eps_itr_max")
 
@@ -105,6 +111,28 @@ def _model_class(options: RunOptions) -> dict[str, Any]:
     if options.agent.model_cls is None:
         return {}
     return {"ModelCls": class_named(options.agent.model_cls, "model", ("forward",))}
+
+
+def use_saved_convolutions(agent: Any, state: Any) -> None:
+    """Give an agent, not initialized, the default convolutions with which its state was saved.
+
+    Those of images of 16 to 35 pixels were once those of smaller images. Agents with convolutions
+    of their own, and states with others, are left alone.
+
+    Args:
+        agent: agent of a saved run.
+        state: saved state of the agent.
+    """
+    shapes = [np.shape(x) for x in tree_leaves(state)]
+    kernels = {(out, *size) for out, _, *size in (s for s in shapes if len(s) == KERNEL_DIMS)}
+    if kernels != {(n, k, k) for n, k in zip(SMALL["channels"], SMALL["kernel_sizes"])}:
+        return
+    for prefix in ("", "Q", "V"):
+        Model = getattr(agent, f"{prefix}ModelCls", None)
+        given = getattr(agent, f"{prefix}_model_kwargs".lower().lstrip("_"), None)
+        ours = given is not None and isinstance(Model, type) and issubclass(Model, Network)
+        if ours and "encoder" in named_arguments(Model) and not {"encoder", "encoders"} & {*given}:
+            given["encoder"] = SMALL
 
 
 def collector_kwargs(options: RunOptions) -> dict[str, Any]:

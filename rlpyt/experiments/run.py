@@ -15,7 +15,7 @@ import torch
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments import hub, rundir, script_runs
-from rlpyt.experiments.agents import build_agent
+from rlpyt.experiments.agents import build_agent, use_saved_convolutions
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
@@ -30,7 +30,7 @@ from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unw
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
-from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
+from rlpyt.utils.checkpoint import MANIFEST, CheckpointError, load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
@@ -77,7 +77,7 @@ def train(
     options = with_ranks_of_torchrun(rebuilt(options, run_dir))
     if not torchrun.is_first():
         runner = build_runner(options, run_dir, resume=resume)
-        _set_initial_agent(runner.agent, options, resume)
+        _prepare_agent(runner.agent, options, run_dir, resume)
         runner.train()
         return
     check_device(options.device)
@@ -88,7 +88,7 @@ def train(
     new, created = not any(run_dir.glob("*")), False
     hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
-    _set_initial_agent(runner.agent, options, resume)
+    _prepare_agent(runner.agent, options, run_dir, resume)
     context = run_context(
         run_dir,
         **_named(options),
@@ -113,14 +113,28 @@ def train(
             shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def _set_initial_agent(agent: Any, options: RunOptions, resume: bool) -> None:
+def _prepare_agent(agent: Any, options: RunOptions, run_dir: Path, resume: bool) -> None:
+    """Let an agent, not initialized, start from another run, or have its own saved network."""
+    if resume:
+        prepare_resumed(agent, run_dir, run_dir / rundir.CHECKPOINTS)
+    else:
+        _set_initial_agent(agent, options)
+
+
+def prepare_resumed(agent: Any, run_dir: Path, checkpoints: Path) -> None:
+    """Let the agent of a run that is resumed have the network with which it was saved."""
+    with contextlib.suppress(DamagedFile, CheckpointError, FileNotFoundError):  # raised later
+        use_saved_convolutions(agent, _saved_agent(run_dir, checkpoints)[0])
+
+
+def _set_initial_agent(agent: Any, options: RunOptions) -> None:
     """Let an agent, not initialized, start from the parameters of the run ``init_from``.
 
     Raises:
         FileNotFoundError: there is no such run, or it has not saved an agent.
         ValueError: its agent has other parameters; the message names them, with their shapes.
     """
-    if options.init_from is None or resume:
+    if options.init_from is None:
         return
     path = hub.local_path(options.init_from)
     if path.is_file():
@@ -541,6 +555,7 @@ def loaded(
             recipe = with_tasks(env_recipe(options.env, options.env_args), options)
             name, spaces = options.title, env_spaces(recipe)
             agent = build_agent(options, spaces)
+        use_saved_convolutions(agent, state)
         agent.initialize(spaces)
     try:
         agent.load_state_dict(state)

@@ -13,11 +13,18 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.agents.pg.vector import GaussianMlpAgent
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.options import read_options
+from rlpyt.models import image_encoder
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checks import setting
+from rlpyt.utils.logging.context import run_context
 from tests.cli.test_commands import rlpyt_command
 
 HERE = __name__
@@ -306,3 +313,38 @@ def test_another_network_than_the_saved_one_is_named_and_can_be_given(tmp_path):
     with pytest.raises(DamagedFile, match="does not match ppo on .*Images with the network of"):
         rlpyt.load(tmp_path)
     assert rlpyt.load(tmp_path, agent=dict(model=model)).evaluate(1) == run.evaluate(1)
+
+
+def make_wrapped(env):
+    return GymEnvWrapper(env())
+
+
+def as_before(monkeypatch):
+    """Give images of 16 to 35 pixels their former default network."""
+    monkeypatch.setattr(image_encoder, "MIN_STRIDED_SIZE", image_encoder.MIN_NATURE_SIZE)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_a_run_with_the_former_network_of_images_is_loaded_and_resumed(algo, tmp_path, monkeypatch):
+    with monkeypatch.context() as former:
+        as_before(former)
+        run, _ = train(algo, Images, tmp_path)
+    shapes = {name: x.shape for name, x in run.agent.model.state_dict().items()}
+    assert (32, 16, 3, 3) in shapes.values() and (64, 32, 3, 3) not in shapes.values()
+    loaded = rlpyt.load(tmp_path)
+    assert loaded.evaluate(1) == run.evaluate(1)
+    assert rlpyt_command("resume", str(tmp_path), "--steps", "64") == 0
+    loaded = rlpyt.load(tmp_path)
+    assert {name: x.shape for name, x in loaded.agent.model.state_dict().items()} == shapes
+    assert loaded.itr == 3  # 64 steps
+
+
+def test_a_script_with_the_former_network_of_images_is_resumed_by_command(tmp_path, monkeypatch):
+    with monkeypatch.context() as former, run_context(tmp_path, 0, "n", snapshot_mode="last"):
+        as_before(former)
+        sampler = SerialSampler(make_wrapped, dict(env=Images), batch_T=8, batch_B=2)
+        parts = dict(algo=PPO(), agent=GaussianMlpAgent(), sampler=sampler)
+        MinibatchRl(**parts, n_steps=32, seed=0).train()
+    assert rlpyt_command("resume", str(tmp_path), "--steps", "64") == 0
+    shapes = [x.shape for x in rlpyt.load(tmp_path).agent.model.state_dict().values()]
+    assert (32, 16, 3, 3) in shapes and (64, 32, 3, 3) not in shapes
