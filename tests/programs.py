@@ -51,6 +51,11 @@ class Program:
             raise subprocess.TimeoutExpired(self.args, timeout_s, out, err)
         return subprocess.CompletedProcess(self.args, self._process.exitcode, out, err)
 
+    def send(self, number):
+        """Send it a signal, if it still runs."""
+        if self._process.exitcode is None:
+            os.kill(self._process.pid, number)
+
     def kill(self):
         """End it at once, if it still runs."""
         self._process.kill()
