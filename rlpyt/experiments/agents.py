@@ -129,7 +129,7 @@ def use_saved_convolutions(agent: Any, state: Any) -> None:
         return
     for prefix in ("", "Q", "V"):
         Model = getattr(agent, f"{prefix}ModelCls", None)
-        given = getattr(agent, f"{prefix}_model_kwargs".lower().lstrip("_"), None)
+        given: Any = getattr(agent, f"{prefix}_model_kwargs".lower().lstrip("_"), None)
         ours = given is not None and isinstance(Model, type) and issubclass(Model, Network)
         if ours and "encoder" in named_arguments(Model) and not {"encoder", "encoders"} & {*given}:
             given["encoder"] = SMALL

@@ -512,9 +512,11 @@ def load(run_dir: Path | str, trust: bool = False, best: bool = False, **setting
         best: load the agent with the highest return, which ``keep_best`` (`KeepBest`) has kept as
             best.pkl, instead of the last one.
         **settings: settings that the run's file cannot describe, such as a lambda, given as to
-            `rlpyt.train`: ``env=...``, ``agent=dict(...)``. The algorithm is ``algo=...``.
+            `rlpyt.train`: ``env=...``, ``agent=dict(...)``. The algorithm is ``algo=...``. The run
+            of a script takes ``env``, ``env_args``, and an ``agent`` constructed as in the script.
 
     Raises:
+        UnknownName, TypeError, ValueError: a setting is unknown or wrong.
         FileNotFoundError: the directory contains no run, the run has not saved its agent yet, or
             the hub has no such model.
         DamagedFile: the configuration or params.pkl is invalid, or a part of a script's run cannot
@@ -537,7 +539,7 @@ def loaded(
     """Load a trained agent as `load` does, with known options of its run if they are given."""
     path, trusted = hub.local_path(run_dir), True
     if options is None and not (path / CONFIG).exists() and script_runs.exists(path):
-        script = script_runs.ScriptRun(path, trust)
+        script = script_runs.ScriptRun(path, trust, settings)
         file, trusted, checkpoints = script.path, script.trusted, script.checkpoints
     else:
         if options is None:

@@ -1,19 +1,23 @@
 """Runs of scripts, rebuilt from the descriptions of their parts in ``parts.json``."""
 
 import ast
+import contextlib
 import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.envs.gym import make as make_gym
 from rlpyt.experiments import rundir
-from rlpyt.experiments.build import EnvRecipe
+from rlpyt.experiments.build import EnvRecipe, env_recipe
 from rlpyt.experiments.registry import (
     check_env_maker,
+    env_maker,
     find_in_working_directory,
     import_named,
     origin,
@@ -23,9 +27,11 @@ from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
-from rlpyt.utils.recorded import main_name, rebuild
+from rlpyt.utils.names import UnknownName
+from rlpyt.utils.recorded import NotDescribed, main_name, rebuild
 from rlpyt.utils.signed import read_json
 
+GIVEN = ("env", "env_args", "agent")  # settings in place of what the file describes
 # Arguments of samplers that say how environments are made.
 ENV_ARGUMENTS = ("EnvCls", "env_kwargs", "eval_env_kwargs", "TrajInfoCls")
 
@@ -111,13 +117,30 @@ class ScriptRun:
     Args:
         run_dir: directory with ``parts.json``.
         trust: accept a file of somebody else, whatever it names.
+        settings: parts in place of those that the file describes: "env" and "env_args" as for
+            `rlpyt.train`, "agent" an agent. The arguments of ``EnvCls`` in the file also apply to a
+            class or function "env" unless "env_args" are given.
 
     Raises:
         DamagedFile: the file is damaged.
         UntrustedFile: it is a file of somebody else that names other than rlpyt's parts.
+        UnknownName: a setting is unknown.
+        TypeError: "agent" is not an agent.
     """
 
-    def __init__(self, run_dir: Path, trust: bool = False) -> None:
+    def __init__(
+        self, run_dir: Path, trust: bool = False, settings: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        for name in settings:
+            if name not in GIVEN:
+                raise UnknownName("setting of the run of a script", name, GIVEN)
+        given = settings.get("agent")
+        if given is not None and not isinstance(given, BaseAgent):
+            raise TypeError(
+                f"agent must be an agent for the run of a script, got {given!r:.80}. Construct it "
+                "as in the script."
+            )
+        self._given = settings
         self.run_dir, self.path = run_dir, run_dir / PARTS_FILE
         parts, self.trusted = read_described(self.path, "the description of a run", SCHEMA, trust)
         self._find = find if self.trusted else allowed_part
@@ -153,11 +176,19 @@ class ScriptRun:
         Raises:
             ValueError: the sampler's arguments have no description, or name no environment.
         """
-        given = self._parts["sampler"].get("kwargs", {})
-        found = {
-            key: rebuild(given.get(key), self._find, f"sampler.{key}") for key in ENV_ARGUMENTS
-        }
-        maker, kwargs = found["EnvCls"], _first(found["env_kwargs"])
+        env, args = self._given.get("env"), self._given.get("env_args")
+        maker: Any = None if env is None else env_maker(env)
+        if env is not None and maker is None:
+            return env_recipe(env, args)
+        described = {k: self._parts["sampler"].get("kwargs", {}).get(k) for k in ENV_ARGUMENTS}
+        if env is not None:
+            del described["EnvCls"]
+        if args is not None:
+            described.update(env_kwargs=None, eval_env_kwargs=None)
+        with self._asking_for("env"):
+            found = {k: rebuild(x, self._find, f"sampler.{k}") for k, x in described.items()}
+        maker = found.get("EnvCls", maker)
+        kwargs = _first(found["env_kwargs"]) if args is None else dict(args)
         check_env_maker("EnvCls", maker)
         can_render = maker is make_gym or "render_mode" in inspect.signature(maker).parameters
         return EnvRecipe(
@@ -187,8 +218,24 @@ class ScriptRun:
         return {"format": 1, "logging": {}, "runner": runner}
 
     def agent(self) -> Any:
-        """Return the agent, as constructed."""
-        return rebuild(self._parts["agent"], self._find, "agent")
+        """Return the agent, as constructed.
+
+        Raises:
+            ValueError: the agent has no description.
+        """
+        if self._given.get("agent") is not None:
+            return self._given["agent"]
+        with self._asking_for("agent"):
+            return rebuild(self._parts["agent"], self._find, "agent")
+
+    @contextlib.contextmanager
+    def _asking_for(self, setting: str) -> Iterator[None]:
+        """Add to errors about parts without description how to give them."""
+        try:
+            yield
+        except NotDescribed as error:
+            call = f"rlpyt.load({str(self.run_dir)!r}, {setting}=...)"
+            raise ValueError(f"{error} Give it again: {call}.") from None
 
     def named(self) -> dict[str, Any]:
         """Return the run's ID and name.

@@ -72,6 +72,10 @@ def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
     return {"$call": name, "kwargs": {key: describe(item) for key, item in kwargs.items()}}
 
 
+class NotDescribed(ValueError):
+    """A part has no description in its file."""
+
+
 def rebuild(  # noqa: PLR0911 - a case per kind
     described: Any, find: Callable[[str], Any], place: str = ""
 ) -> Any:
@@ -93,7 +97,7 @@ def rebuild(  # noqa: PLR0911 - a case per kind
         return described
     mark = next((mark for mark in MARKS if mark in described), None)
     if mark == "$missing":
-        raise ValueError(f"{place} cannot be rebuilt from its file: {described['$missing']}.")
+        raise NotDescribed(f"{place} cannot be rebuilt from its file: {described['$missing']}.")
     if mark == "$name":
         return find(described["$name"])
     if mark == "$tuple":

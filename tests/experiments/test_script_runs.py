@@ -19,6 +19,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import describe, rebuild
 from tests.cli.test_commands import rlpyt_command
 from tests.experiments.test_api import PenalizedPPO, WideModel, cartpole
@@ -149,3 +150,57 @@ def test_parts_are_shown_with_the_arguments_of_their_construction():
     assert repr(sampler) == "SerialSampler(make, {'id': 'CartPole-v1'}, batch_T=16, batch_B=2)"
     assert repr(CategoricalMlpAgent()) == "CategoricalMlpAgent()"
     assert repr(A2C(learning_rate=1e-3)).startswith("A2C(discount=0.99, learning_rate=0.001")
+
+
+def limited(max_episode_steps=9):
+    return make(id="CartPole-v1", max_episode_steps=max_episode_steps)
+
+
+NAMELESS = lambda max_episode_steps: limited(max_episode_steps)  # noqa: PLW0108
+NAMELESS_MODEL = lambda **kwargs: WideModel(**kwargs)  # noqa: PLW0108
+
+
+def trained_without_names(run_dir):
+    sampler = SerialSampler(NAMELESS, dict(max_episode_steps=7), T, batch_B=B)
+    agent = CategoricalMlpAgent(NAMELESS_MODEL, model_kwargs=dict(width=8))
+    runner = MinibatchRl(algo=PPO(), agent=agent, sampler=sampler, n_steps=2 * T * B, seed=3)
+    with run_context(run_dir, 0, "script", snapshot_mode="last"):
+        runner.train()
+    return runner
+
+
+def test_parts_without_names_are_given_to_load(tmp_path):
+    runner = trained_without_names(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"sampler.EnvCls cannot be.* Give it again: .*env=\.\.\.\)"
+    ):
+        rlpyt.load(tmp_path)
+    with pytest.raises(ValueError, match=r"agent.ModelCls cannot be rebuilt.*, agent=\.\.\.\)"):
+        rlpyt.load(tmp_path, env=limited)
+    agent = CategoricalMlpAgent(WideModel, model_kwargs=dict(width=8))
+    run = rlpyt.load(tmp_path, env=NAMELESS, agent=agent)
+    assert run.agent is agent and same(run.agent, runner.agent)
+    assert run.evaluate(1).lengths == (7,)  # with the arguments in the file
+
+
+def test_the_environment_of_a_script_can_be_replaced(tmp_path):
+    trained(tmp_path)
+    limit = dict(max_episode_steps=5)
+    for env in (limited, "CartPole-v1", f"{__name__}:limited"):
+        run = rlpyt.load(tmp_path, env=env, env_args=limit)
+        assert run.evaluate(2).lengths == (5, 5)
+    assert rlpyt.load(tmp_path, env=limited).evaluate(1).lengths == (9,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (dict(agent=dict(model={})), TypeError, "agent must be an agent for the run of a script"),
+        (dict(learning_rate=1), UnknownName, "unknown setting of the run of a script 'learning_ra"),
+        (dict(env=3), TypeError, "env must be a name, a class or a function"),
+    ],
+)
+def test_other_settings_of_a_script_are_refused(tmp_path, settings, error, message):
+    trained(tmp_path)
+    with pytest.raises(error, match=message):
+        rlpyt.load(tmp_path, **settings)
