@@ -293,8 +293,22 @@ class RlAlgorithm(Recorded):
         and read from the device once per iteration. NaN entries do not count, except in scalars.
         Columns of names in ``recorded_fields`` exist from the first row on, others from the row in
         which they are recorded first.
+
+        Args:
+            statistics: tensors of any shape, of floats, integers or booleans. Their gradient is
+                left out.
+
+        Raises:
+            TypeError: a value is not a tensor.
         """
-        tensors = {name: x.detach() for name, x in statistics.items()}
+        try:
+            tensors = {name: x.detach() for name, x in statistics.items()}
+        except AttributeError:
+            wrong = [n for n, x in statistics.items() if not isinstance(x, torch.Tensor)]
+            kinds = ", ".join(f"{n}: {type(statistics[n]).__name__}" for n in wrong)
+            raise TypeError(
+                f"record takes tensors, got {kinds}. Convert them by torch.as_tensor."
+            ) from None
         if torch.compiler.is_compiling():  # a copy costs less than a view of another tensor
             tensors = {name: x.clone() for name, x in tensors.items()}
         self.recorded.current.update(tensors)
@@ -304,8 +318,18 @@ class RlAlgorithm(Recorded):
 
         Args:
             columns: lists of the fields that are not in ``recorded_fields``, in order.
+
+        Raises:
+            ValueError: there are more or fewer lists than fields.
         """
-        others = dict(zip(self.returned_fields, columns, strict=True))
+        columns, names = list(columns), self.returned_fields
+        if len(columns) != len(names):
+            raise ValueError(
+                f"update of {type(self).__name__} must return {', '.join(names)}, which "
+                f"opt_info_fields declares, got {len(columns)} values. Let loss return the loss, "
+                "then a scalar for each statistic."
+            )
+        others = dict(zip(names, columns))
         recorded = self.read_recorded()
         fields = (*dict.fromkeys((*self.opt_info_fields, *recorded)),)
         return opt_info_class(fields)(*(others.get(k, recorded.get(k, [])) for k in fields))

@@ -82,7 +82,7 @@ def read_means(columns: Columns) -> dict[str, list[float]]:
 
     NaN entries of tensors do not count.
     """
-    flat = [x for xs in columns.values() for x in xs]
+    flat = [x if x.is_floating_point() else x.float() for xs in columns.values() for x in xs]
     device = next((x.device for x in flat if x.device.type != "cpu"), None)
     if device is None:
         numbers = [_mean(x) for x in flat]

@@ -163,7 +163,8 @@ class GradientStep:
 
         Raises:
             NonFiniteError: loss or gradient is NaN or infinite; parameters are unchanged.
-            ValueError: the loss does not depend on any parameter.
+            ValueError: the loss does not depend on any parameter, or is not a scalar.
+            TypeError: the loss is not a tensor.
         """
         (norms,) = self.minimize(loss).values()
         return norms[0] if self.networks[0].n_members is None else norms
@@ -184,19 +185,24 @@ class GradientStep:
 
         Raises:
             NonFiniteError, ValueError: see ``__call__``.
+            TypeError: a loss is not a tensor.
         """
         parts = losses if isinstance(losses, Mapping) else {"": losses}
         loss, *others = parts.values()
-        for other in others:
-            loss = loss + other
-        if not loss.requires_grad:
-            raise ValueError(
-                "the loss depends on no parameter. Look in the model's forward for detach(), "
-                "torch.no_grad() or numpy operations."
-            )
-        for parameter in self.parameters:
-            parameter.grad = None
-        loss.backward()  # type: ignore[no-untyped-call]
+        try:
+            for other in others:
+                loss = loss + other
+            if not loss.requires_grad:
+                raise ValueError(
+                    "the loss depends on no parameter. Look in loss and in the model's forward for "
+                    "detach(), torch.no_grad() or numpy operations."
+                )
+            for parameter in self.parameters:
+                parameter.grad = None
+            loss.backward()  # type: ignore[no-untyped-call]
+        except (AttributeError, TypeError, RuntimeError):
+            check_losses(parts)
+            raise
         norms = [network.norms() for network in self.networks]
         found = [n for n in norms if n is not None]
         if not found:
@@ -270,6 +276,27 @@ class GradientStep:
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
+
+
+def check_losses(losses: Mapping[str, Any]) -> None:
+    """Check that losses, by name, are scalar tensors.
+
+    Raises:
+        TypeError: one is not a tensor.
+        ValueError: one has several elements.
+    """
+    for name, loss in losses.items():
+        what = f"the loss {name!r}" if name else "the loss"
+        if not isinstance(loss, torch.Tensor):
+            raise TypeError(
+                f"{what} must be a scalar tensor, got a {type(loss).__name__}. Return the tensor "
+                "itself, first of the results of loss, with its gradient."
+            )
+        if loss.numel() != 1:
+            raise ValueError(
+                f"{what} must be a scalar, got a tensor of shape {tuple(loss.shape)}. Take its "
+                "mean(), or valid_mean over valid samples."
+            )
 
 
 def n_ranks() -> int:

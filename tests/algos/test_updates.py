@@ -1,6 +1,7 @@
 """One update is a function of a batch, which can be compiled as a whole."""
 
 import copy
+import math
 import re
 
 import pytest
@@ -155,3 +156,50 @@ def test_the_module_where_nan_arises_is_named(name):
         for itr, batch in enumerate(batches):
             algo.optimize_agent(6 + itr, batch)
     assert not any(m._forward_hooks for m in model.modules())
+
+
+MISUSES = {
+    "detached": (lambda loss: loss.detach(), ValueError, "depends on no parameter. Look in loss"),
+    "vector": (lambda loss: loss.repeat(3), ValueError, r"a scalar, got a tensor of shape \(3,\)"),
+    "tuple": (lambda loss: (loss, loss), TypeError, "must be a scalar tensor, got a tuple"),
+    "number": (lambda loss: loss.item(), TypeError, "must be a scalar tensor, got a float"),
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+@pytest.mark.parametrize("name", ["a2c", "ppo", "vtrace", "dqn"])
+def test_a_loss_that_is_no_scalar_with_gradient_is_named(name, misuse):
+    change, error, message = MISUSES[misuse]
+    algo, (batch, *_) = ready(name)
+    algo.agent.train_mode(6)
+    loss = algo.loss
+
+    def changed(*inputs):
+        value, *others = loss(*inputs)
+        return change(value), *others
+
+    algo.loss = changed
+    with pytest.raises(error, match=message):
+        algo.optimize_agent(6, batch)
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo", "vtrace"])
+@pytest.mark.parametrize("more", [-1, 1])
+def test_another_number_of_statistics_than_declared_is_named(name, more):
+    algo, (batch, *_) = ready(name)
+    algo.agent.train_mode(6)
+    loss = algo.loss
+    algo.loss = lambda *inputs: (*loss(*inputs), torch.zeros(()))[: None if more == 1 else -2]
+    names, n = ", ".join(algo.returned_fields), len(algo.returned_fields) + more
+    with pytest.raises(ValueError, match=f"must return {names}, which .*, got {n} values"):
+        algo.optimize_agent(6, batch)
+
+
+def test_record_takes_tensors_of_any_kind_and_names_others():
+    algo, _ = ready("a2c")
+    some = torch.arange(1000)
+    algo.record(a=some.float().requires_grad_(), b=some, c=some > 499, d=torch.zeros(0))
+    means = algo.read_recorded()
+    assert [means[name][0] for name in "abc"] == [499.5, 499.5, 0.5] and math.isnan(means["d"][0])
+    with pytest.raises(TypeError, match="record takes tensors, got x: float, y: NoneType. Convert"):
+        algo.record(x=1.0, ok=some, y=None)
