@@ -156,14 +156,16 @@ def test_training_sees_what_acting_saw(Agent, Model):
 def test_a2c_loss_is_its_definition(Agent, Model):
     algo = A2C(discount=GAMMA, gae_lambda=0.8, value_loss_coeff=0.3, entropy_loss_coeff=0.07)
     sampler, samples = sample(Agent, Model, algo)
+    samples.env.reward.div_(300)  # so that no part of the loss dominates
     loss, entropy, perplexity = algo.loss(samples)
     pi, value = plain_policy(sampler.agent.model, samples)
     advantage, return_ = plain_returns(samples, 0.8)
     action = samples.agent.action.numpy()
     log_pi = np.log(np.take_along_axis(pi, action[..., None], -1)[..., 0])
     H = -(pi * np.log(pi)).sum(-1)
-    expected = -(log_pi * advantage).mean() + 0.3 * 0.5 * ((value - return_) ** 2).mean()
-    assert loss.item() == pytest.approx(expected - 0.07 * H.mean(), rel=1e-4)
+    parts = -(log_pi * advantage).mean(), 0.15 * ((value - return_) ** 2).mean(), -0.07 * H.mean()
+    assert max(map(abs, parts)) < 100 * min(map(abs, parts))
+    assert loss.item() == pytest.approx(sum(parts), rel=1e-4)
     assert entropy.item() == pytest.approx(H.mean(), rel=1e-5)
     assert perplexity.item() == pytest.approx(np.exp(H).mean(), rel=1e-4)
 
@@ -175,6 +177,7 @@ def test_ppo_first_update_is_its_definition(Agent, Model):
         value_loss_coeff=0.3, entropy_loss_coeff=0.07, linear_lr_schedule=False,
     )  # fmt: skip
     sampler, samples = sample(Agent, Model, algo)
+    samples.env.reward.div_(300)  # so that no part of the loss dominates
     old = samples.agent.agent_info.dist_info.prob.double().numpy().copy()
     with torch.no_grad():
         for p in sampler.agent.parameters():
@@ -186,10 +189,28 @@ def test_ppo_first_update_is_its_definition(Agent, Model):
     assert (np.abs(ratio - 1) > 0.2).any() and (np.abs(ratio - 1) < 0.2).any()
     surrogate = np.minimum(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage).mean()
     H = -(pi * np.log(pi)).sum(-1).mean()
-    expected = -surrogate + 0.3 * 0.5 * ((value - return_) ** 2).mean() - 0.07 * H
+    v_loss = 0.5 * ((value - return_) ** 2).mean()
+    parts = -surrogate, 0.3 * v_loss, -0.07 * H
+    assert max(map(abs, parts)) < 100 * min(map(abs, parts))
     info = algo.optimize_agent(0, samples)
-    assert info.loss == [pytest.approx(expected, rel=1e-4)]
+    assert info.piLoss == [pytest.approx(-surrogate, rel=1e-4)]
+    assert info.vLoss == [pytest.approx(v_loss, rel=1e-4)]
     assert info.entropy == [pytest.approx(H, rel=1e-4)] and algo.update_counter == 1
+    assert info.loss == [pytest.approx(sum(parts), rel=1e-4)]
+
+
+@pytest.mark.parametrize("Agent,Model", AGENTS)
+def test_likelihood_ratios_are_one_until_the_first_update(Agent, Model):
+    """Minibatches of environments start from the states of these environments."""
+    algo = PPO(minibatches=2)
+    _, samples = sample(Agent, Model, algo)
+    batch, state = algo.make_batch(samples), algo.initial_rnn_state(samples)
+    assert state is None or len(state[0].unique(dim=0)) > 2
+    for inputs, init_state in algo._minibatches(batch, state):
+        algo.loss(*inputs, init_state)
+        ratio = algo.recorded.current["ratio"]
+        ratio = ratio[~ratio.isnan()]  # without padding
+        torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=1e-5)
 
 
 def test_waiting_collector_masks_what_follows_a_done():
@@ -215,7 +236,8 @@ def test_every_sample_is_used_once_an_epoch(Agent, Model):
     batch, state = algo.make_batch(samples), algo.initial_rnn_state(samples)
     keys = samples.agent.action * 0 + torch.arange(T * B).reshape(T, B)
     batch = batch._replace(action=keys)
-    for _ in range(2):
+    orders = set()
+    for _ in range(4):
         seen = [
             i
             for inputs, _ in algo._minibatches(batch, state)
@@ -224,6 +246,8 @@ def test_every_sample_is_used_once_an_epoch(Agent, Model):
             ].flatten().tolist()
         ]  # fmt: skip
         assert sorted(seen) == list(range(T * B))
+        orders.add(tuple(seen))
+    assert len(orders) > 1  # shuffled again in each epoch
 
 
 def test_schedule_scales_learning_rate_and_clip():
