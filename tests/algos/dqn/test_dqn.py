@@ -30,9 +30,17 @@ SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, repla
 
 
 def sampled(algo, agent, **kwargs):
+    """Return a batch from the filled replay, with different weights if it is prioritized."""
     sampler = prepared(algo, agent, **kwargs)
     fill(algo, sampler)
-    return algo.replay_buffer.sample_batch(50)
+    batch = algo.replay_buffer.sample_batch(50)
+    if algo.prioritized_replay:
+        priorities = algo.new_priority * torch.linspace(0.1, 3, 50)
+        algo.replay_buffer.update_batch_priorities(priorities, batch.ticket)
+        batch = algo.replay_buffer.sample_batch(50)
+        assert len(set(batch.is_weights.tolist())) > 3
+    batch.return_.div_(300)  # otherwise they dominate the values
+    return batch
 
 
 def q_of(model, inputs, rest=()):
@@ -76,33 +84,41 @@ def test_dqn_loss_is_its_definition(double, prioritized, delta_clip, n_step):
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_categorical_loss_is_its_definition(double):
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_categorical_loss_is_its_definition(double, prioritized):
     from tests.algos.dqn.test_losses import projection_by_loops
 
-    algo = CategoricalDQN(-50, 600, double_dqn=double, discount=0.9, n_step_return=2, **SMALL)
+    settings = dict(double_dqn=double, prioritized_replay=prioritized, discount=0.9)
+    algo = CategoricalDQN(-0.5, 6, n_step_return=2, **settings, **SMALL)
     agent = AGENTS["cat"]()
     batch = sampled(algo, agent)
-    z = torch.linspace(-50, 600, N_ATOMS)
+    with torch.no_grad():  # so that the networks prefer different actions
+        agent.target_model.linear.weight.normal_()
+    z = torch.linspace(-0.5, 6, N_ATOMS)
     assert torch.equal(agent.distribution.z, z)
     loss, kl = algo.loss(batch)
     p = q_of(agent.model, batch.agent_inputs)
     next_p = q_of(agent.target_model, batch.target_inputs)
     selecting = q_of(agent.model, batch.target_inputs) if double else next_p
-    rows = torch.arange(50)
-    best = next_p[rows, (selecting @ z).argmax(-1)]
+    rows, selected = torch.arange(50), (selecting @ z).argmax(-1)
+    assert (selected != (next_p @ z).argmax(-1)).any() == double
+    best = next_p[rows, selected]
     target = projection_by_loops(best, batch.return_, batch.discount_n, z)
     chosen = p[rows, batch.action]
     cross_entropy = -(target * chosen.log()).sum(-1)
     entropy = -(target * target.clamp(min=1e-9).log()).sum(-1)
-    assert loss.item() == pytest.approx(cross_entropy.mean().item(), rel=1e-4)
+    weighted = cross_entropy * batch.is_weights if prioritized else cross_entropy
+    assert loss.item() == pytest.approx(weighted.mean().item(), rel=1e-4)
     assert torch.allclose(kl, cross_entropy - entropy, atol=1e-3)
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_quantile_loss_uses_the_best_actions_quantiles(double):
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_quantile_loss_uses_the_best_actions_quantiles(double, prioritized):
     from tests.algos.dqn.test_quantile_loss import quantile_loss_by_loops
 
-    algo = QRDQN(double_dqn=double, discount=0.9, delta_clip=0.7, **SMALL)
+    settings = dict(double_dqn=double, prioritized_replay=prioritized, discount=0.9)
+    algo = QRDQN(delta_clip=0.7, **settings, **SMALL)
     agent = AGENTS["qr"]()
     batch = sampled(algo, agent)
     loss, td_abs = algo.loss(batch)
@@ -114,7 +130,8 @@ def test_quantile_loss_uses_the_best_actions_quantiles(double):
         best = int(selecting[b].mean(-1).argmax())
         target = batch.return_[b] + batch.discount_n[b] * next_theta[b, best]
         own = theta[b, batch.action[b]]
-        total += quantile_loss_by_loops(own, midpoints(N_ATOMS), target, 0.7) / 50
+        weight = float(batch.is_weights[b]) if prioritized else 1.0
+        total += weight * quantile_loss_by_loops(own, midpoints(N_ATOMS), target, 0.7) / 50
         assert td_abs[b].item() == pytest.approx(abs(float(target.mean() - own.mean())), rel=1e-4)
     assert loss.item() == pytest.approx(total, rel=1e-4)
 
@@ -241,12 +258,13 @@ def test_a_number_of_updates_that_a_script_sets_is_made_in_every_iteration():
 
 def test_beta_and_priorities_of_prioritised_replay():
     algo = DQN(
-        prioritized_replay=True, pri_beta_init=0.4, pri_beta_final=1.0,
+        prioritized_replay=True, pri_alpha=0.3, pri_beta_init=0.4, pri_beta_final=1.0,
         pri_beta_steps=12 * T * B, delta_clip=None, **SMALL,
     )  # fmt: skip
     agent = AGENTS["dqn"]()
     sampler = prepared(algo, agent)
     assert algo.new_priority == 1.0 and DQN(delta_clip=0.3).new_priority == 0.3
+    assert algo.replay_buffer.alpha == 0.3
     samples = fill(algo, sampler)
     given = []
     update = algo.replay_buffer.update_batch_priorities
@@ -258,6 +276,7 @@ def test_beta_and_priorities_of_prioritised_replay():
         assert algo.replay_buffer.beta == pytest.approx(beta)
     assert all((p > 0).all() and ticket is not None for p, ticket in given)
     assert len(given) == 4 * algo.updates_per_optimize
+    assert algo.new_priority == max(p.max().item() for p, _ in given)
 
 
 CONV = dict(channels=[4], kernel_sizes=[2], strides=[1], paddings=[0], fc_sizes=8)
