@@ -49,20 +49,24 @@ def test_ddpg_critic_loss_is_its_definition(prioritized, n_step, limit):
     batch = sampled(algo, agent)
     if prioritized:
         batch = ranked(algo, batch)
+    batch.return_[::2] *= -1  # for targets below minus the limit
     seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
     q = q_of(agent, "q_model", seen, to_unit(batch.action))
     next_q = q_of(agent, "target_q_model", after, mu_of(agent, "target_model", after))
-    total, apart, limited = 0.0, [], 0
+    losses, apart, limited = [], [], set()
     for b in range(30):
         y = float(batch.return_[b]) + float(batch.discount_n[b]) * float(next_q[b])
-        limited += abs(y) > limit
+        limited |= {y > 0} if abs(y) > limit else set()
         y = min(max(y, -limit), limit)
         weight = float(batch.is_weights[b]) if prioritized else 1.0
-        total += weight * 0.5 * (y - float(q[b])) ** 2 / 30
+        losses.append(weight * 0.5 * (y - float(q[b])) ** 2)
         apart.append(abs(y - float(q[b])))
-    assert algo.q_loss(batch).item() == pytest.approx(total, rel=1e-4)
+    assert algo.q_loss(batch).item() == pytest.approx(sum(losses) / 30, rel=1e-4)
     assert algo.recorded.current["tdAbsErr"].tolist() == pytest.approx(apart, rel=1e-3, abs=1e-4)
-    assert (limited > 0) == (limit == 4.0)
+    assert limited == ({True, False} if limit == 4.0 else set())
+    valid = torch.zeros(30)
+    valid[[3, 8]] = 1
+    assert algo.q_loss(batch, valid).item() == pytest.approx((losses[3] + losses[8]) / 2, rel=1e-4)
     assert not prioritized or len(set(batch.is_weights.tolist())) > 3
 
 
@@ -90,19 +94,22 @@ def test_td3_target_is_the_lesser_critic_at_a_smoothed_action(noise_clip):
     agent = AGENTS["td3"](target_noise_std=0.6, target_noise_clip=noise_clip)
     batch = sampled(algo, agent)
     level(agent, batch)
+    with torch.no_grad():  # so that noise leads out of the bounds
+        agent.target_model.mlp.model[-1].bias += 1.5
     seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
     torch.manual_seed(4)
     loss, apart = algo.q_loss(batch), algo.recorded.current["tdAbsErr"]
     torch.manual_seed(4)
     noise = 0.6 * torch.randn(30, A).double()
     mu = mu_of(agent, "target_model", after)
-    total, plain_apart, lesser, limited = 0.0, [], [], 0
+    total, plain_apart, lesser, limited, outside = 0.0, [], [], 0, 0
     for b in range(30):
         action = torch.zeros(A).double()
         for i in range(A):
             n = float(noise[b, i])
             limited += noise_clip is not None and abs(n) > noise_clip
             n = n if noise_clip is None else min(max(n, -noise_clip), noise_clip)
+            outside += abs(float(mu[b, i]) + n) > 1
             action[i] = min(max(float(mu[b, i]) + n, -1), 1)
         next_q = [float(q_of(agent, f"target_q{i}_model", after[b], action)) for i in (1, 2)]
         lesser.append(next_q[0] < next_q[1])
@@ -115,6 +122,7 @@ def test_td3_target_is_the_lesser_critic_at_a_smoothed_action(noise_clip):
     assert loss.item() == pytest.approx(total, rel=1e-4)
     assert apart.tolist() == pytest.approx(plain_apart, rel=1e-3, abs=1e-4)
     assert {True, False} == set(lesser) and (limited > 0) == (noise_clip is not None)
+    assert 0 < outside < 30 * A
 
 
 @pytest.mark.parametrize("kind", ["ddpg", "td3"])
