@@ -1,6 +1,7 @@
 """Agent, replay, sampler and schedules: what does not fit together is refused, or made to fit."""
 
 import contextlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -278,6 +279,12 @@ def test_runs_too_short_for_the_first_window_are_warned_of():
 
 def test_replays_of_ones_own_are_not_asked_when_they_can_begin():
     assert replay.min_rows_to_sample(BaseReplayBuffer()) == 1
+
+
+def test_batches_of_ones_own_replay_bootstrap_n_steps_later():
+    batch = SimpleNamespace(done_n=torch.tensor([False, True]))
+    found = DQN(discount=0.9, n_step_return=3).bootstrap_discount(batch)
+    assert found.tolist() == pytest.approx([0.9**3, 0])
 
 
 # Schedules.

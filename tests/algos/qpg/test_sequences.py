@@ -171,6 +171,11 @@ def test_losses_are_those_of_stepping_with_resets(kind, warmup_T, n_step, length
     steps, where, crossed = by_stepping(batch, algo, agent)
     own = algo.steps_of(batch, *EVALUATED[kind])
     assert len(where) == len(own.return_) == 5 * N_SEQUENCES
+    for rows, names in zip(("agent_inputs", "target_inputs"), EVALUATED[kind], strict=True):
+        for name in names:
+            a, b = (getattr(x, rows).observation[name][0].features for x in (own, steps))
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    assert torch.equal(own.done, steps.done) and torch.equal(own.done_n, steps.done_n)
     expected = losses_of(algo, kind, steps)
     for a, b in zip(losses_of(algo, kind, own), expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -302,6 +307,7 @@ def test_priorities_of_sequences_join_those_of_their_steps():
     sampler = prepared(algo, agent, CollectorCls=CpuWaitResetCollector)
     fill(algo, sampler, 12)
     batch = algo.draw_batch()
+    batch.is_weights.copy_(torch.linspace(0.2, 1, 4))
     steps = algo.steps_of(batch, *SAC.evaluated)
     torch.manual_seed(0)
     _, _, td_abs = algo.q_loss(steps)
