@@ -260,6 +260,7 @@ def test_updates_are_those_of_separate_optimizers(interval):
         slope = 2 * (math.log(2) - x - torch.nn.functional.softplus(-2 * x))
         return torch.tanh(x), (normal.log_prob(x) - slope).sum(-1)
 
+    norms = []  # of the first critic's gradients
     torch.manual_seed(0)
     for n, batch in enumerate(batches, start=1):
         seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
@@ -287,7 +288,8 @@ def test_updates_are_those_of_separate_optimizers(interval):
         for k, gradient in zip(moving, gradients, strict=True):
             for p, g in zip(trained[k], gradient, strict=True):
                 p.grad = g
-            torch.nn.utils.clip_grad_norm_(trained[k], 0.5)
+            norm = torch.nn.utils.clip_grad_norm_(trained[k], 0.5)
+            norms += [norm.item()] if k == 1 else []
             optimizers[k].step()
         with torch.no_grad():
             for target, network in zip(target_q, q):
@@ -298,8 +300,8 @@ def test_updates_are_those_of_separate_optimizers(interval):
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that the policy rests now and then is no mistake
-        for _ in range(5):
-            one_update(algo)
+        own_norms = [one_update(algo).q1GradNorm[0] for _ in range(5)]
+    assert own_norms == pytest.approx(norms, rel=1e-3)
     close = dict(rtol=1e-4, atol=2e-5)
     own = agent.state_dict()
     assert_same_state(own["model"], dict(pi.state_dict()), **close)
@@ -309,15 +311,17 @@ def test_updates_are_those_of_separate_optimizers(interval):
     assert all(p.requires_grad for p in agent.q_model.parameters())
 
 
-def test_policys_loss_moves_no_critic():
+def test_policys_loss_moves_neither_critics_nor_temperature():
     algo = SAC(**SMALL)
     agent = AGENTS["sac"]()
     batch = sampled(algo, agent)
     (_, pi_loss, alpha_loss), _ = algo.loss(batch)
-    (pi_loss + alpha_loss).backward()
-    assert all(p.grad is None for p in agent.q_model.parameters())
+    pi_loss.backward()
+    assert all(p.grad is None for p in [algo.log_alpha, *agent.q_model.parameters()])
     assert all(p.grad.abs().sum() > 0 for p in agent.model.parameters())
     agent.model.zero_grad()
+    alpha_loss.backward()
+    assert algo.log_alpha.grad != 0 and all(p.grad is None for p in agent.model.parameters())
     q_losses, _, _ = algo.q_loss(batch)
     q_losses.sum().backward()
     assert all((p.grad.abs().flatten(1).sum(-1) > 0).any() for p in agent.q_model.parameters())
@@ -401,8 +405,11 @@ def test_losses_with_a_value_network_are_their_definition(prior, reparameterize)
     assert v_loss.item() == pytest.approx(v_total, rel=1e-4)
     assert pi_loss.item() == pytest.approx(pi_total + 0.1 * 0.5 * squares, rel=1e-3)
     torch.testing.assert_close(v_values.double(), v, rtol=1e-4, atol=1e-5)
-    (v_loss + pi_loss).backward()
-    assert all(p.grad is None for p in agent.q_model.parameters())
+    pi_loss.backward()
+    assert all(p.grad is None for p in [*agent.q_model.parameters(), *agent.v_model.parameters()])
+    agent.model.zero_grad()
+    v_loss.backward()
+    assert all(p.grad is None for p in [*agent.q_model.parameters(), *agent.model.parameters()])
     info = one_update(algo)
     assert len(info) == len(algo.opt_info_fields) and all(len(column) for column in info)
 
