@@ -4,14 +4,16 @@ An environment may seed the global generators, change the working directory, or 
 dtype. In a worker process this concerns the worker alone. In the trainer's process, `Surroundings`
 keeps two values of each setting that an environment has changed: the environment's, in force while
 environments run, and the trainer's, in force otherwise. Settings that no environment has changed
-are not touched, and the calls in which changes are looked for become rare, so that this costs
-nothing in a usual run.
+are not touched. All settings are compared in the first calls, then ever more rarely; the
+generators that the trainer draws from and the default dtype in every call (grad mode and autocast
+end with the inference mode of a call).
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import locale
 import os
 import random
@@ -83,19 +85,44 @@ def _set_signal_handlers(handlers: Any) -> None:
                 signal.signal(number, handler)
 
 
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _autocast() -> tuple[bool, torch.dtype]:
+    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+
+def _set_autocast(state: tuple[bool, torch.dtype]) -> None:
+    torch.set_autocast_enabled("cpu", state[0])
+    torch.set_autocast_dtype("cpu", state[1])
+
+
+def _flushes_denormals() -> bool:
+    smallest = torch.tensor([torch.finfo(torch.float64).smallest_normal], dtype=torch.float64)
+    return (smallest / 2).item() == 0
+
+
 def _set_deterministic(state: Any) -> None:
     torch.use_deterministic_algorithms(state[0], warn_only=state[1])
 
 
+NUMPY = Setting("numpy's random generator", np.random.get_state, np.random.set_state, True)
 TORCH = Setting("torch's random generator", _torch_generators, _set_torch_generators, True)
+DTYPE = Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype)
 SETTINGS = (
     Setting("Python's random generator", random.getstate, random.setstate, True),
-    Setting("numpy's random generator", np.random.get_state, np.random.set_state, True),
+    NUMPY,
     TORCH,
-    Setting("the working directory", _working_directory, _enter_directory),
-    Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
-    Setting("torch's default device", torch.get_default_device, _set_default_device),
+    DTYPE,
     Setting("torch's grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
+    Setting("torch's autocast", _autocast, _set_autocast),
+    Setting("the working directory", _working_directory, _enter_directory),
+    Setting("the file mode mask (umask)", _umask, os.umask),
+    Setting("torch's default device", torch.get_default_device, _set_default_device),
+    Setting("torch's flushing of denormals", _flushes_denormals, torch.set_flush_denormal),
     Setting("the number of torch threads", torch.get_num_threads, torch.set_num_threads),
     Setting(
         "torch's use of deterministic algorithms",
@@ -141,20 +168,21 @@ class Surroundings:
     def __init__(self, who: str = "") -> None:
         self._who = who
         self._changed: dict[Setting, Any] = {}  # value of the environments
-        self._n_calls = 0
+        self._n_calls = self._n_trials = 0
+        self._watch = _Watch(self)
 
     @property
     def changed(self) -> list[str]:
         """Return the names of the settings that are kept apart."""
         return [setting.name for setting in self._changed]
 
-    def around(self) -> contextlib.AbstractContextManager[None]:
+    def around(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context for a call in which environments step and the agent may act."""
         self._n_calls += 1
         n = self._n_calls
-        if n <= N_FIRST or not n & (n - 1):
+        if self._changed or n <= N_FIRST or not n & (n - 1):
             return self.checked(acting=True)
-        return self._swapped() if self._changed else contextlib.nullcontext()
+        return self._watch
 
     @contextlib.contextmanager
     def checked(self, acting: bool = False) -> Iterator[None]:
@@ -166,6 +194,8 @@ class Surroundings:
         before = [setting.get() for setting in SETTINGS]
         found = []
         with self._swapped():
+            if not acting:
+                self._draw()
             start = [setting.get() for setting in SETTINGS]
             try:
                 yield
@@ -176,11 +206,38 @@ class Surroundings:
                         unchanged = first[0] == new[0]
                     else:
                         unchanged = same(first, new)
-                    if unchanged or setting in self._changed:
+                    if setting in self._changed:
                         continue
-                    self._changed[setting] = new
-                    setting.set(old)
-                    found.append(setting.name)
+                    if not unchanged:
+                        self._changed[setting] = new
+                        found.append(setting.name)
+                    if not unchanged or (setting.is_generator and not acting):
+                        setting.set(old)
+        self._warn(found, acting)
+
+    def keep_apart(self, changed: dict[Setting, Any]) -> None:
+        """Keep settings apart from now on, which have just been changed.
+
+        Args:
+            changed: the trainer's values, put in force again.
+        """
+        for setting, value in changed.items():
+            self._changed[setting] = setting.get()
+            setting.set(value)
+        self._warn([setting.name for setting in changed], True)
+
+    def _draw(self) -> None:
+        """Advance the generators, by another number in each trial.
+
+        An environment that restores an earlier state is found in this way.
+        """
+        self._n_trials += 1
+        for _ in range(self._n_trials):
+            random.random()
+            np.random.random_sample()
+        torch.rand(self._n_trials)
+
+    def _warn(self, found: list[str], acting: bool) -> None:
         if found and self._who:
             who = f"{self._who}{' or its agent' if acting else ''}"
             warnings.warn(
@@ -225,6 +282,41 @@ class Surroundings:
                     self._changed.setdefault(setting, setting.get())
             with undisturbed(), self._swapped():
                 set_random_state(state["random"])
+
+
+class _Watch:
+    """Context that compares what the trainer's results depend on, in a few microseconds."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._before: Any = None
+        self._torch_state: Any = None
+        bits = np.random.get_bit_generator()
+        self._numpy: Any = np.empty(0)  # memory of numpy's generator
+        if isinstance(bits, np.random.MT19937):  # 624 words and a position
+            words = (ctypes.c_uint32 * 625).from_address(bits.ctypes.state_address)
+            self._numpy = np.ctypeslib.as_array(words)
+
+    def __enter__(self) -> None:
+        self._before = self._values()
+        self._torch_state = torch.get_rng_state()
+
+    def __exit__(self, *exception: object) -> None:
+        before, after = self._before, self._values()
+        if before == after:
+            return
+        changed: dict[Setting, Any] = {}
+        if before[0] != after[0]:
+            words = np.frombuffer(before[0], np.uint32)
+            changed[NUMPY] = ("MT19937", words[:624], int(words[624]))
+        if before[1] != after[1]:
+            changed[TORCH] = (before[1], self._torch_state, _torch_generators()[2])
+        if before[2] != after[2]:
+            changed[DTYPE] = before[2]
+        self._surroundings.keep_apart(changed)
+
+    def _values(self) -> tuple[bytes, int, torch.dtype]:
+        return self._numpy.tobytes(), torch.initial_seed(), torch.get_default_dtype()
 
 
 def same(a: Any, b: Any) -> bool:

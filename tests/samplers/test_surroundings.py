@@ -24,6 +24,9 @@ CHANGES = {
     "directory": lambda: os.chdir("/"),
     "dtype": lambda: torch.set_default_dtype(torch.float64),
     "grad": lambda: torch.set_grad_enabled(False),
+    "autocast": lambda: torch.set_autocast_enabled("cpu", True),
+    "denormals": lambda: torch.set_flush_denormal(True),
+    "umask": lambda: os.umask(0o777),
     "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
     "printing": lambda: (np.set_printoptions(precision=2), torch.set_printoptions(precision=2)),
     "errors": lambda: np.seterr(all="raise"),
@@ -32,8 +35,13 @@ CHANGES = {
 }
 
 
+LATE = 150  # step in a batch that is neither among the first nor a power of two
+
+
 class Disturbing(CountEnv):
     """Changes settings of the process in one of its methods."""
+
+    n_steps = 0
 
     def __init__(self, change="seeds", when="reset", **kwargs):
         super().__init__(**{"length": 5, **kwargs})
@@ -57,10 +65,27 @@ class Disturbing(CountEnv):
 
     def step(self, action):
         self.act("step")
+        self.n_steps += 1
+        if self.n_steps == LATE:
+            self.act("late step")
         return super().step(action)
 
     def close(self):
         self.act("close")
+
+
+class Restoring(CountEnv):
+    """Restores the states that the generators had when it was made."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**{"length": 5, **kwargs})
+        self.states = [setting.get() for setting in SETTINGS if setting.is_generator]
+
+    def reset(self):
+        generators = [setting for setting in SETTINGS if setting.is_generator]
+        for setting, state in zip(generators, self.states, strict=True):
+            setting.set(state)
+        return super().reset()
 
 
 class RandomRewards(CountEnv):
@@ -143,6 +168,24 @@ def test_a_run_is_the_same_with_an_environment_that_seeds_or_draws(tmp_path, cha
     with pytest.warns(UserWarning, match="random generator"):
         other, others = trained(tmp_path / "own", EnvCls=Disturbing, change=change, when=when)
     assert len(set(drawn)) == 4
+    assert drawn == other
+    assert all(map(torch.equal, parameters, others))
+
+
+@pytest.mark.parametrize("change", ["seeds", "draws", "dtype"])
+def test_a_change_after_the_first_batches_does_not_reach_the_trainer(tmp_path, change):
+    _, parameters = trained(tmp_path / "plain", n_itr=20)
+    with pytest.warns(UserWarning, match="Disturbing.* changes .* of this process"):
+        kwargs = dict(EnvCls=Disturbing, change=change, when="late step")
+        drawn, others = trained(tmp_path / "own", n_itr=20, **kwargs)
+    assert len(set(drawn)) == 20
+    assert all(map(torch.equal, parameters, others))
+
+
+def test_a_run_is_the_same_with_an_environment_that_restores_generators(tmp_path):
+    drawn, parameters = trained(tmp_path / "plain")
+    with pytest.warns(UserWarning, match="Python's random generator, numpy's .*, torch's"):
+        other, others = trained(tmp_path / "own", EnvCls=Restoring)
     assert drawn == other
     assert all(map(torch.equal, parameters, others))
 
