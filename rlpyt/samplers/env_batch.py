@@ -27,6 +27,7 @@ from rlpyt.samplers.step_checks import (
     check_step,
     explain,
     fields_of,
+    fitting_dtypes,
     steps_until_validation,
 )
 from rlpyt.spaces.action_mask import sample_valid, unwrapped
@@ -241,7 +242,7 @@ class ListEnvBatch(EnvBatch):
         """
         if step is not self._step:
             self._bind(step)
-        observation, rows, shape, reward, done = self._bound
+        observation, rows, shape, dtypes, reward, done = self._bound
         part_class, progress, last_info = self._part_class, self.progress, self._last_info
         vectors, array = self._vectors, np.ndarray
         self.context.actions = action
@@ -256,12 +257,11 @@ class ListEnvBatch(EnvBatch):
                 result = env_step(action[b])
                 o, r, d, info = result
                 if vectors is None:
-                    same_shape = type(o) is array and o.shape == shape
-                    has_parts = type(o) is part_class  # their shapes are checked below
-                    fits = same_shape or has_parts or not shape or shapes_of(o) == shape
-                    if validate or not fits:
-                        check_step(result, step)
-                elif validate:
+                    is_alike = type(o) is array and o.shape == shape and o.dtype in dtypes
+                    has_parts = type(o) is part_class  # each of them is checked below
+                    if not (is_alike or has_parts or not shape):
+                        check_observation(o, observation)
+                if validate:
                     check_step(result, step)
                 if info is not last_info[b]:
                     self._write_info(step.env_info, b, info)
@@ -286,12 +286,16 @@ class ListEnvBatch(EnvBatch):
                         observation[b] = o
                         self._exact = False
                         self._vectors = vectors = None
-                elif same_shape:
+                elif is_alike:
                     rows[b][...] = o
                 elif has_parts:
-                    for row, part, part_shape in zip(rows[b], o, shape):
-                        if type(part) is not array or part.shape != part_shape:
-                            check_step(result, step)
+                    for row, part, part_shape, kinds in zip(rows[b], o, shape, dtypes):
+                        if (
+                            type(part) is not array
+                            or part.shape != part_shape
+                            or part.dtype not in kinds
+                        ):
+                            check_observation(o, observation)
                         row[...] = part
                 else:
                     observation[b] = o
@@ -319,13 +323,17 @@ class ListEnvBatch(EnvBatch):
         self._part_class = None
         self._has_parts = bool(parts) and all(isinstance(part, np.ndarray) for part in parts)
         rows: list[Any] = []
+        dtypes: tuple[Any, ...] = ()
         if self._has_parts:
             rows = [[part[b, ...] for part in parts] for b in range(self.B)]
+            dtypes = tuple(fitting_dtypes(part) for part in parts)
         elif isinstance(observation, np.ndarray):
             rows = [observation[b, ...] for b in range(self.B)]
+            dtypes = fitting_dtypes(observation)
         self._vectors = None if parts else self._vectors_of(observation)
         # Memoryviews are written faster than arrays.
-        self._bound = observation, rows, shapes_of(observation, 1), step.reward.data, step.done.data
+        shape = shapes_of(observation, 1)
+        self._bound = observation, rows, shape, dtypes, step.reward.data, step.done.data
         self._step = step
 
     def _vectors_of(self, observation: NumpyArrays) -> list[Any] | None:

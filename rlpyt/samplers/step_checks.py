@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium.spaces import MultiBinary
 
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.models.observation import CategoryShape, leaf_shapes, marked_shape
@@ -182,6 +183,13 @@ def check_observation(o: object, record: NumpyArrays, key: str = "observation") 
         )
 
 
+def fitting_dtypes(record: Array) -> tuple[np.dtype[Any], ...]:
+    """Return the dtypes of arrays that this record holds without loss of integers."""
+    casting: Any = "same_kind" if record.dtype.kind == "f" else "safe"
+    fitting = [np.dtype(x) for x in "?bBhHiIlLqQefd" if np.can_cast(x, record.dtype, casting)]
+    return (record.dtype, *fitting)
+
+
 class CategoryCheck:
     """Check that category numbers of observations are in their spaces.
 
@@ -233,7 +241,7 @@ class CategoryCheck:
 
 
 class BoundsCheck:
-    """Check that real-valued observations are in the bounds of their spaces.
+    """Check that numbers of observations are in the bounds of their spaces.
 
     Args:
         space: observation space of one environment.
@@ -241,20 +249,24 @@ class BoundsCheck:
     """
 
     def __init__(self, space: Any, record: NumpyArrays) -> None:
-        self._parts: list[tuple[str, Any, Array, Array, Array]] = []
+        self._parts: list[tuple[str, Array, Array, Array, Any]] = []
         spaces, leaves = action_leaves(space), leaves_of(record)
         for (path, part), leaf in zip(spaces, leaves) if len(spaces) == len(leaves) else ():
             low, high = getattr(part, "low", None), getattr(part, "high", None)
-            if leaf.dtype.kind != "f" or low is None or high is None:
+            if isinstance(unwrapped(part), MultiBinary):
+                low, high = 0, 1
+            if low is None or high is None or leaf.dtype.kind not in "fiu":
                 continue
-            low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+            shape = leaf.shape[1:]
+            low, high = (np.broadcast_to(np.float64(bound), shape) for bound in (low, high))
+            limits = np.iinfo(leaf.dtype) if leaf.dtype.kind in "iu" else None
+            if limits and (low <= limits.min).all() and (high >= limits.max).all():
+                continue  # such as images
             finite = [np.where(np.isfinite(bound), np.abs(bound), 0) for bound in (low, high)]
             if np.isfinite(low).any() or np.isfinite(high).any():
                 # Bounds may be rounded to float32.
                 tolerance = BOUNDS_TOLERANCE * np.maximum(np.maximum(*finite), 1)
-                self._parts.append(
-                    (f"observation{path}", part, leaf, low - tolerance, high + tolerance)
-                )
+                self._parts.append((f"observation{path}", leaf, low, high, tolerance))
 
     @property
     def needed(self) -> bool:
@@ -267,13 +279,14 @@ class BoundsCheck:
         Args:
             ignored: rows without an observation.
         """
-        for path, part, leaf, low, high in self._parts:
-            outside = ((leaf < low) | (leaf > high)) & np.isfinite(leaf)  # others are errors
+        for path, leaf, low, high, tolerance in self._parts:
+            outside = (leaf < low - tolerance) | (leaf > high + tolerance)
+            outside &= np.isfinite(leaf)  # others are errors
             outside[list(ignored)] = False
             if outside.any():
                 b, *at = np.argwhere(outside)[0].tolist()
                 index = f" at index {at}" if at else ""
-                bounds = f"[{part.low[tuple(at)]:g}, {part.high[tuple(at)]:g}]"
+                bounds = f"[{low[tuple(at)]:g}, {high[tuple(at)]:g}]"
                 return b, (
                     f"{path} must be in {bounds}, the bounds of its space, got "
                     f"{leaf[b][tuple(at)]:g}{index}. Correct the space, with infinite bounds if "

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections import namedtuple
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -436,6 +437,53 @@ def test_categories_outside_their_space_are_named(SamplerCls, part, value, at, w
     assert str(value) in text and where in text
 
 
+ODD_VALUES = [
+    np.full((1, 4, 4), 300, np.int64),
+    np.full((1, 4, 4), -1, np.int8),
+    np.full((1, 4, 4), 0.5),
+]
+
+
+class OddOnce(gymnasium.Env):
+    """Returns one observation of another dtype, alone, in a Dict or in a nested Dict."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    image = gymnasium.spaces.Box(0, 255, (1, 4, 4), np.uint8)
+
+    def __init__(self, value, within):
+        self.value, self.within, self.n = value, within, -1
+        self.observation_space = self.wrapped(self.image, gymnasium.spaces.Dict)
+
+    def wrapped(self, x, kind=dict):
+        for name in self.within:
+            x = kind({name: x, "other": gymnasium.spaces.Discrete(2) if kind is not dict else 1})
+        return x
+
+    def reset(self, *, seed=None, options=None):
+        return self.observe(), {}
+
+    def step(self, action):
+        return self.observe(), 0.0, False, False, {}
+
+    def observe(self):
+        self.n += 1
+        plain = np.full((1, 4, 4), 7, np.uint8)
+        return self.wrapped(self.value if self.n == 6 else plain)  # not validated completely
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+@pytest.mark.parametrize("within", [(), ("image",), ("image", "inner")])
+def test_a_single_image_of_another_dtype_is_named(value, within):
+    sampler = SerialSampler(
+        EnvCls=lambda: counting(OddOnce(value, within)), batch_T=12, batch_B=1,
+        max_decorrelation_steps=0,
+    )  # fmt: skip
+    sampler.initialize(agent_for(GymEnvWrapper(OddOnce(value, within)).spaces), seed=1)
+    with pytest.raises(ValueError, match=f"has dtype {value.dtype}, expected uint8"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
 class Bounded(gymnasium.Env):
     """Returns a number beyond its bound from observation ``at`` on; episodes have 5 steps."""
 
@@ -445,7 +493,10 @@ class Bounded(gymnasium.Env):
             np.float32([0, -np.inf]), np.float32([4.1, np.inf]), dtype=np.float32
         ),
         free=gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32),
+        bits=gymnasium.spaces.MultiBinary(3),
+        count=gymnasium.spaces.Box(0, 5, (1,), np.int64),
     )
+    parts: ClassVar = {}
 
     def __init__(self, at=0, value=4.2, index=0):
         self.at, self.value, self.index, self.n = at, value, index, -1
@@ -463,7 +514,8 @@ class Bounded(gymnasium.Env):
         place = np.float32([1, 1e6])
         if self.n >= self.at:
             place[self.index] = self.value
-        return dict(place=place, free=np.float32([1e6]))
+        usual = dict(bits=np.int8([0, 1, 0]), count=np.array([5]))
+        return dict(place=place, free=np.float32([1e6]), **{**usual, **self.parts})
 
 
 def make_bounded(**kwargs):
@@ -494,6 +546,18 @@ def test_an_observation_outside_its_bounds_is_reported_once(make, at, where):
     (text,) = [str(w.message) for w in caught if "must be in" in str(w.message)]
     assert "observation.place must be in [0, 4.1], the bounds of its space, got 4.2 at" in text
     assert f"while {where} environment 0" in text and "Correct the space" in text
+
+
+@pytest.mark.parametrize(
+    "part,value,bounds", [("bits", [0, 2, 0], "[0, 1]"), ("count", [6], "[0, 5]")]
+)
+def test_whole_numbers_outside_their_bounds_are_reported(part, value, bounds, monkeypatch):
+    dtype = Bounded.observation_space[part].dtype
+    monkeypatch.setattr(Bounded, "parts", {part: np.array(value, dtype)})
+    with pytest.warns(UserWarning) as caught:
+        sample_bounded(make_bounded, at=10**6)
+    (text,) = [str(w.message) for w in caught if "must be in" in str(w.message)]
+    assert f"observation.{part} must be in {bounds}, the bounds of its space, got" in text
 
 
 @pytest.mark.parametrize("warns", [True, False])
