@@ -19,6 +19,7 @@ from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, part_at, read
 from rlpyt.models.observation import is_composite, seen_parts
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, to_gym
@@ -26,7 +27,7 @@ from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.processes import summary_of
-from rlpyt.utils.seed import set_seed, undisturbed
+from rlpyt.utils.seed import set_seed
 from rlpyt.version import VERSION
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2", "numpy": ".npz"}
@@ -200,7 +201,7 @@ def export_policy(
     run: Any, path: str | Path, to: str | None = None, steps: int = STEPS, seed: int = 0
 ) -> float:
     """Export the policy of a run; arguments and errors are those of ``Run.export``."""
-    path = Path(path)
+    path = Path(path).absolute()
     to = format_of(path, to)
     whole_number("steps", steps, 1)
     try:
@@ -470,7 +471,7 @@ def _record(
     rows: list[list[Any]] = []
     actions = []
     n_states, first_state = len(exported.initial_state), len(policy.action_paths)
-    with undisturbed(), closing(run.env()) as env, torch.no_grad():
+    with Surroundings().checked(), closing(run.env()) as env, torch.no_grad():
         set_seed(seed)
         env.seed(seed)
         done = True

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import operator
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,8 @@ def _read_torch(content: bytes) -> tuple[Function, str]:
 
 
 def _read_numpy(content: bytes) -> tuple[Function, str]:
+    if any(item.compress_type for item in zipfile.ZipFile(io.BytesIO(content)).infolist()):
+        raise ValueError("its arrays are compressed, which rlpyt does not do")
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     program = json.loads(str(arrays.pop("program")))

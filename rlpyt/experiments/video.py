@@ -18,6 +18,7 @@ from rlpyt.envs.traj_info import raw_reward
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.run import Run
 from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from rlpyt.utils.checks import whole_number
@@ -89,7 +90,7 @@ def record_agent(
     """
     if not isinstance(grid, tuple | list) or len(grid) != 2:
         raise TypeError(f"grid={grid!r} must be (rows, columns).")
-    output, n_tiles = Path(path), grid[0] * grid[1]
+    output, n_tiles = Path(path).absolute(), grid[0] * grid[1]
     if output.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{output} must end in one of {', '.join(SUFFIXES)}.")
     if fps is not None:
@@ -99,7 +100,11 @@ def record_agent(
             "grid, episodes and max_steps must be at least 1, got "
             f"grid={grid}, episodes={episodes}, max_steps={max_steps}."
         )
-    with _without_window(), _environments(env, min(n_tiles, episodes)) as envs:
+    with (
+        Surroundings().checked(),
+        _without_window(),
+        _environments(env, min(n_tiles, episodes)) as envs,
+    ):
         actor = _actor(agent, envs, deterministic, itr)
         frames = _play(envs, actor, episodes, seed)
         first = next(frames)  # raises before a file is opened if the environment cannot render

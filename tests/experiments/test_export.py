@@ -1,6 +1,7 @@
 """Exported policies act as their agents, in every format, for every preset."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -550,6 +551,28 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(tmp_path):
             entries = [{**metadata[part][0], **changed}, *metadata[part][1:]]
             check(**{policy_module.METADATA: json.dumps({**metadata, part: entries})})
     assert damaged > len(program["nodes"])
+
+
+def test_a_policy_with_compressed_arrays_is_refused_before_they_are_read(tmp_path):
+    run_of("ppo", "CartPole-v1").export(tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz") as file:
+        np.savez_compressed(tmp_path / "packed.npz", **file, unused=np.zeros(10**6))
+    with pytest.raises(ValueError, match=r"packed.npz is damaged.*its arrays are compressed"):
+        rlpyt.load_policy(tmp_path / "packed.npz")
+
+
+def test_an_environment_that_changes_the_directory_keeps_the_path(tmp_path, monkeypatch):
+    run = run_of("ppo", "CartPole-v1")
+    make = run.env
+
+    def wandering():
+        os.chdir("/")
+        return make()
+
+    monkeypatch.setattr(run, "env", wandering)
+    monkeypatch.chdir(tmp_path)
+    run.export("policy.npz")
+    assert os.getcwd() == str(tmp_path) and (tmp_path / "policy.npz").exists()
 
 
 def test_an_unknown_format_is_refused(tmp_path):

@@ -1,5 +1,7 @@
 """Films of agents: read again, picture by picture."""
 
+import os
+
 import gymnasium
 import numpy as np
 import pytest
@@ -32,6 +34,15 @@ class Shade(CountEnv):
 
 def still(observation):
     return 0
+
+
+class Wandering(Shade):
+    """Changes the working directory and seeds the global generators."""
+
+    def reset(self):
+        os.chdir("/")
+        np.random.seed(0)
+        return super().reset()
 
 
 def read(path):
@@ -82,6 +93,14 @@ def test_a_video_has_the_frame_rate_of_its_environment(tmp_path):
     assert imageio.get_reader(tmp_path / "film.gif").get_meta_data()["duration"] == 100
     record_agent(still, lengths(3), tmp_path / "film.gif", fps=125)
     assert imageio.get_reader(tmp_path / "film.gif").get_meta_data()["duration"] == 20
+
+
+def test_an_environment_that_changes_the_directory_keeps_the_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.random.seed(5)
+    record_agent(still, lambda: Wandering(length=2, fixed=True), "own.gif", episodes=1)
+    assert os.getcwd() == str(tmp_path) and (tmp_path / "own.gif").exists()
+    assert np.random.rand() == np.random.RandomState(5).rand()
 
 
 def test_a_grid_plays_until_no_episode_is_left(tmp_path):
