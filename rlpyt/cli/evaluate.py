@@ -9,6 +9,7 @@ import tyro
 
 from rlpyt.cli.flags import parse
 from rlpyt.experiments.run import EVAL_SEED, load
+from rlpyt.utils.logging.console import say
 
 DESCRIPTION = """Play complete episodes with the trained agent of a run and report their returns.
 
@@ -42,5 +43,5 @@ def main(args: Sequence[str]) -> int:
     if command.json:
         print(json.dumps(result.as_dict(), indent=2))
     else:
-        print(f"{run.name}: {result}")
+        say(f"{run.name}: {result}")
     return 0

@@ -14,6 +14,7 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted, duration
 
@@ -55,7 +56,7 @@ def main(args: Sequence[str]) -> int:
     if command.json:
         print(json.dumps(as_dict(sweep), indent=1, default=str))
     elif command.once or not sys.stdout.isatty():
-        print("\n".join(table(sweep)))
+        say("\n".join(table(sweep)))
     else:
         _draw_until_over(command)
         sweep = read_sweep(command.directory)

@@ -14,6 +14,7 @@ import tyro
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.utils.files import new_directory
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.text import counted
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def main(args: Sequence[str]) -> int:
     if planned is None:
         return 1
     if command.dry_run:
-        print("\n".join(planned.describe()))
+        say("\n".join(planned.describe()))
         return 0
     given, new = command.directory, planned.default_directory()
     with nullcontext(given) if given else new_directory(new) as directory:
-        print(f"{planned.describe()[0]} in {directory}", flush=True)
+        say(f"{planned.describe()[0]} in {directory}")
         return launch(directory, **planned.arguments())
 
 

@@ -106,7 +106,7 @@ def _plain(path: Path, value: Any, name: str, lines: Lines) -> Any:
         found = {}
         for key in value:
             inner = f"{name}.{key}" if name else str(key)
-            if key in value.lc.data:  # others come from a merge (<<)
+            if key in (value.lc.data or ()):  # others come from a merge (<<)
                 lines[inner] = value.lc.key(key)[0] + 1
             with blaming(path, lines, inner):
                 if not isinstance(key, str):

@@ -98,6 +98,7 @@ def test_yaml_merges_keys_and_reads_aliases(file):
     text = "script: s.py\ngrid: &base {k: [1]}\noptions: {<<: *base, l: 2}\n"
     file("", "s.py")
     assert read_spec(file(text)).options == {"k": [1], "l": 2}
+    assert read_spec(file(text.replace(", l: 2", ""))).options == {"k": [1]}
 
 
 def test_expanded_settings_have_nested_values_names_and_seeds():

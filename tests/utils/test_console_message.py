@@ -104,3 +104,8 @@ def test_the_command_line_replaces_tweaked_values(monkeypatch):
         tweak(3, "n-steps")
     with pytest.raises(ValueError, match="needs the name"):
         tweak(3)
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(capsys):
+    say("a\x1b[2J\x07\x9b b\tc\nd \x1b[31mred\x1b[0m \x00")
+    assert capsys.readouterr().out == ("a\\x1b[2J\\x07\\x9b b\tc\nd \x1b[31mred\x1b[0m \\x00\n")

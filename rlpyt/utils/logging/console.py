@@ -10,6 +10,7 @@ import functools
 import inspect
 import io
 import os
+import re
 import shutil
 import sys
 import time
@@ -19,6 +20,9 @@ from types import TracebackType
 from typing import Any
 
 from rlpyt.utils.logging.tabulate import tabulate
+
+# Control characters except tab, line feed and those of colors.
+CONTROL = re.compile(r"(?!\x1b\[[\d;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 color2num = {
     "gray": 30,
@@ -80,7 +84,7 @@ class Terminal:
 
 
 def say(line: Any, stream: Any = None) -> None:
-    """Print a line and ignore errors of the stream.
+    """Print a line with control characters escaped, and ignore errors of the stream.
 
     After its first error (a closed pipe or terminal, a full disk) a stream is silenced.
 
@@ -90,7 +94,8 @@ def say(line: Any, stream: Any = None) -> None:
     """
     stream = stream or sys.stdout
     try:
-        _print(str(line), stream)
+        # Names in somebody else's files may contain what a terminal would execute.
+        _print(CONTROL.sub(lambda found: repr(found[0])[1:-1], str(line)), stream)
     except (OSError, ValueError, RuntimeError):  # RuntimeError: in a signal handler
         silence(stream)
 
