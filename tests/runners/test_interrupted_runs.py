@@ -16,24 +16,30 @@ from tests.runners.test_minibatch_rl import unmeasured
 
 SCRIPT = resumable_run.__file__
 END_S = 60.0  # from the last signal to the end, on a busy machine
-ASYNC_COLUMNS = ("Diagnostics/SamplerIteration", "Diagnostics/CumSteps")
 
 
 @pytest.fixture(autouse=True)
-def leaves_nothing():
+def leaves_nothing(request):
     """Fail if a test leaves a process, shared memory or an open file behind."""
     run_script(__file__)  # opens what stays open once per process
     before = take_stock()
     yield
     left = left_since(before)
-    assert not left, left
+    # The tests' resource tracker keeps the semaphores of a killed program until the tests end.
+    assert not {what for what in left if "kill" not in request.node.name or what != "names"}, left
 
 
-def rows_of(run_dir, columns=None):
-    """Rows of progress.csv, without measured columns, or only some columns."""
+def rows_of(run_dir, layout):
+    """Rows of progress.csv without measured columns; of asynchronous runs, numbers of intervals.
+
+    The optimizer may be a few batches late when it writes the row of an interval.
+    """
     with open(Path(run_dir, "progress.csv")) as file:
         rows = [unmeasured(row) for row in csv.DictReader(file)]
-    return [{name: row[name] for name in columns or row} for row in rows]
+    if layout == "async":
+        done = (int(row["Diagnostics/SamplerIteration"]) + 1 for row in rows)
+        return [itr // resumable_run.ROW_ITRS for itr in done]
+    return rows
 
 
 def program(layout, run_dir, method):
@@ -85,7 +91,7 @@ def rows_after_kills(layout, run_dir, method, seed, n_kills, whole_s):
         run.wait(END_S)
     done = program(layout, run_dir, method).wait(END_S + whole_s)
     assert done.returncode == 0, done.stderr
-    return rows_of(run_dir, ASYNC_COLUMNS if layout == "async" else None)
+    return rows_of(run_dir, layout)
 
 
 def check_rows(layout, method, tmp_path, seeds, n_kills):
@@ -93,7 +99,7 @@ def check_rows(layout, method, tmp_path, seeds, n_kills):
     started = time.monotonic()
     expected = rows_after_kills(layout, tmp_path / "whole", method, 0, 0, END_S)
     whole_s = time.monotonic() - started
-    assert len(expected) >= resumable_run.N_ITR // 6
+    assert len(expected) >= resumable_run.N_ITR // resumable_run.ROW_ITRS
     for seed in seeds:
         rows = rows_after_kills(layout, tmp_path / f"{seed}", method, seed, n_kills, whole_s)
         assert rows == expected, f"seed {seed}"
