@@ -17,13 +17,13 @@ from rlpyt.utils.logging.context import run_context
 from tests.runners import async_trouble
 from tests.runners.sync_parts import B, T, sync_runner
 
-N_ITR, ROW_ITRS = 60, 6  # iterations of a run and of a row
-EVERY = dict(log_interval_steps=ROW_ITRS * T * B, checkpoint_interval_steps=7 * T * B, n_itr=N_ITR)
+N_ITR = 60
+EVERY = dict(log_interval_steps=6 * T * B, checkpoint_interval_steps=7 * T * B, n_itr=N_ITR)
 STEPS = async_trouble.T * async_trouble.B
 AFFINITY = dict(n_workers=2, master_torch_threads=1)
 EVALUATES = dict(
     Runner=AsyncRlEval,
-    log_interval_steps=ROW_ITRS * STEPS,
+    log_interval_steps=6 * STEPS,
     checkpoint_interval_steps=7 * STEPS,
     sampler=dict(eval_max_steps=40),
 )
