@@ -28,7 +28,7 @@ from rlpyt.samplers.env_worker import (
 )
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout, rows_per_worker
-from rlpyt.samplers.surroundings import Surroundings
+from rlpyt.samplers.surroundings import Surroundings, mark_torch_seed
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
@@ -165,6 +165,7 @@ class Sampler(BaseSampler):
             self._finalizer = weakref.finalize(self, self._worker_group.shutdown)
             self._finalizer.atexit = False  # at exit the group stops its children itself
         else:
+            mark_torch_seed()
             with self._surroundings.checked():
                 self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
             # Keep this process's random streams, as with workers.

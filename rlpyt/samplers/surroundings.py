@@ -18,6 +18,7 @@ import locale
 import os
 import random
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -284,13 +285,24 @@ class Surroundings:
                 set_random_state(state["random"])
 
 
+def mark_torch_seed() -> None:
+    """Change the seed that torch's generator reports, but none of its numbers.
+
+    An environment that seeds torch is recognized by the seed; it may use the same one as the run.
+    """
+    state = torch.get_rng_state()
+    seed = (torch.initial_seed() + 0x9E3779B97F4A7C15) % 2**63
+    state[:8] = torch.frombuffer(bytearray(seed.to_bytes(8, sys.byteorder)), dtype=torch.uint8)
+    torch.set_rng_state(state)
+
+
 class _Watch:
     """Context that compares what the trainer's results depend on, in a few microseconds."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
         self._before: Any = None
-        self._torch_state: Any = None
+        self._seed = torch.default_generator.initial_seed
         bits = np.random.get_bit_generator()
         self._numpy: Any = np.empty(0)  # memory of numpy's generator
         if isinstance(bits, np.random.MT19937):  # 624 words and a position
@@ -299,7 +311,6 @@ class _Watch:
 
     def __enter__(self) -> None:
         self._before = self._values()
-        self._torch_state = torch.get_rng_state()
 
     def __exit__(self, *exception: object) -> None:
         before, after = self._before, self._values()
@@ -310,13 +321,16 @@ class _Watch:
             words = np.frombuffer(before[0], np.uint32)
             changed[NUMPY] = ("MT19937", words[:624], int(words[624]))
         if before[1] != after[1]:
-            changed[TORCH] = (before[1], self._torch_state, _torch_generators()[2])
+            # The state before is lost: to copy it for every call would take longer than the rest.
+            words = np.random.SeedSequence([before[1], after[1]]).generate_state(1, np.uint64)
+            generator = torch.Generator().manual_seed(int(words[0]))
+            changed[TORCH] = (before[1], generator.get_state(), _torch_generators()[2])
         if before[2] != after[2]:
             changed[DTYPE] = before[2]
         self._surroundings.keep_apart(changed)
 
     def _values(self) -> tuple[bytes, int, torch.dtype]:
-        return self._numpy.tobytes(), torch.initial_seed(), torch.get_default_dtype()
+        return self._numpy.tobytes(), self._seed(), torch.get_default_dtype()
 
 
 def same(a: Any, b: Any) -> bool:

@@ -15,11 +15,12 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.surroundings import SETTINGS, same
+from rlpyt.samplers.surroundings import SETTINGS, TORCH, mark_torch_seed, same
 from tests.parts import EchoAgent
 
 CHANGES = {
     "seeds": lambda: (random.seed(0), np.random.seed(0), torch.manual_seed(0)),
+    "seed of the run": lambda: torch.manual_seed(3),
     "draws": lambda: (random.random(), np.random.rand(), torch.rand(1)),
     "directory": lambda: os.chdir("/"),
     "dtype": lambda: torch.set_default_dtype(torch.float64),
@@ -103,6 +104,13 @@ def restored():
         setting.set(value)
 
 
+def values():
+    """All settings; of torch's generator without the seed that it reports."""
+    found = {setting.name: setting.get() for setting in SETTINGS}
+    found[TORCH.name] = found[TORCH.name][1][8:]
+    return list(found.values())
+
+
 @pytest.mark.parametrize(
     ("change", "when"),
     [
@@ -116,17 +124,17 @@ def test_what_an_environment_changes_does_not_reach_the_trainer(change, when):
         Disturbing, dict(change=change, when=when), batch_T=4, batch_B=2,
         max_decorrelation_steps=0, eval_n_envs=1, eval_max_steps=20,
     )  # fmt: skip
-    before = [setting.get() for setting in SETTINGS]
+    before = values()
     with pytest.warns(
         UserWarning, match=r"Disturbing\(change='.*\).* changes .* of this process"
     ) as found:
         sampler.initialize(EchoAgent(), seed=1)
         for itr in range(3):
             sampler.obtain_samples(itr)
-            assert same(before, [setting.get() for setting in SETTINGS])
+            assert same(before, values())
         sampler.evaluate_agent(0)
         sampler.shutdown()
-    assert same(before, [setting.get() for setting in SETTINGS])
+    assert same(before, values())
     assert len(found) == 1
 
 
@@ -161,7 +169,10 @@ def trained(tmp_path, n_itr=4, EnvCls=CountEnv, resume=False, **env_kwargs):
 
 @pytest.mark.parametrize(
     ("change", "when"),
-    [("seeds", "reset"), ("seeds", "step"), ("seeds", "later reset"), ("draws", "reset")],
+    [
+        *(("seeds", "reset"), ("seeds", "step"), ("seeds", "later reset"), ("draws", "reset")),
+        ("seed of the run", "later reset"),
+    ],
 )
 def test_a_run_is_the_same_with_an_environment_that_seeds_or_draws(tmp_path, change, when):
     drawn, parameters = trained(tmp_path / "plain")
@@ -172,7 +183,7 @@ def test_a_run_is_the_same_with_an_environment_that_seeds_or_draws(tmp_path, cha
     assert all(map(torch.equal, parameters, others))
 
 
-@pytest.mark.parametrize("change", ["seeds", "draws", "dtype"])
+@pytest.mark.parametrize("change", ["seeds", "seed of the run", "draws", "dtype"])
 def test_a_change_after_the_first_batches_does_not_reach_the_trainer(tmp_path, change):
     _, parameters = trained(tmp_path / "plain", n_itr=20)
     with pytest.warns(UserWarning, match="Disturbing.* changes .* of this process"):
@@ -197,6 +208,15 @@ def test_a_run_whose_environment_draws_global_numbers_resumes_exactly(tmp_path):
     second, others = trained(tmp_path / "parts", 4, EnvCls=RandomRewards, resume=True)
     assert first + second == drawn
     assert all(map(torch.equal, parameters, others))
+
+
+def test_the_marked_seed_changes_no_number():
+    torch.manual_seed(4)
+    expected = torch.rand(700), torch.randn(3)
+    torch.manual_seed(4)
+    mark_torch_seed()
+    assert torch.initial_seed() != 4
+    assert all(map(torch.equal, expected, (torch.rand(700), torch.randn(3))))
 
 
 def test_a_usual_environment_changes_nothing_and_costs_nothing():
