@@ -12,7 +12,7 @@ import torch
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.diagnostics import Columns, UpdateRecord, read_means
-from rlpyt.algos.optim import GradientStep, checked_arguments
+from rlpyt.algos.optim import GradientStep, checked_arguments, n_ranks
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
@@ -282,7 +282,9 @@ class RlAlgorithm(Recorded):
             update: repeats the update.
         """
         networks = {k: v for k, v in vars(self.agent).items() if isinstance(v, torch.nn.Module)}
-        found = module_not_finite(networks, update)
+        # A repeated backward pass would wait for the other ranks.
+        with torch.set_grad_enabled(n_ranks() == 1):
+            found = module_not_finite(networks, update)
         if found:
             error.args = (f"{error} The first output that is not finite is that of {found}.",)
 
