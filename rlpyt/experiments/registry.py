@@ -105,11 +105,17 @@ def import_named(name: str, kind: str) -> Any:
     module, colon, attributes = name.partition(":")
     if not colon:
         raise ValueError(f"{kind}={name!r} must be module:name.")
-    found: Any = _module(name, kind)
-    for attribute in attributes.split("."):
-        found = getattr(found, attribute, None)
+    found = _part(_module(name, kind), attributes)
     if found is None:
         raise ValueError(f"{module} has no '{attributes}'.")
+    return found
+
+
+def _part(module: ModuleType, attributes: str) -> Any:
+    """Return "name" or "Class.name" of a module, or ``None``."""
+    found: Any = module
+    for attribute in attributes.split("."):
+        found = getattr(found, attribute, None)
     return found
 
 
@@ -155,7 +161,7 @@ def env_maker(env_id: Any) -> Any:
     module, colon, name = env_id.partition(":")
     if not colon:
         return None
-    found = getattr(_module(env_id, "env"), name, None)  # may register environments with gymnasium
+    found = _part(_module(env_id, "env"), name)  # may register environments with gymnasium
     registered = any(known == name or known.startswith(f"{name}-v") for known in gymnasium.registry)
     if found is None and not registered:
         raise ValueError(

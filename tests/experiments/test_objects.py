@@ -68,6 +68,10 @@ class Factory:
     def __call__(self, **kwargs):
         return Reach(self.length, **kwargs)
 
+    @staticmethod
+    def of_six_steps(**kwargs):
+        return Reach(6, **kwargs)
+
 
 class Net(torch.nn.Module):
     """Encoder of a vector."""
@@ -120,13 +124,15 @@ def file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name, length", [("class", 4), ("partial", 5), ("keywords", 4), ("file", 7)]
+    "name, length",
+    [("class", 4), ("partial", 5), ("keywords", 4), ("static method", 6), ("file", 7)],
 )
 def test_environments_with_a_name_are_loaded_again(name, length, file, tmp_path):
     env = {
         "class": Reach,
         "partial": functools.partial(Reach, 5, goal=2 * GOAL),
         "keywords": functools.partial(Reach, path=Path("other")),
+        "static method": Factory.of_six_steps,
         "file": file,
     }[name]
     run, warned = train("ppo", env, tmp_path / "run", env_args={})
