@@ -289,8 +289,8 @@ def check_losses(losses: Mapping[str, Any]) -> None:
         what = f"the loss {name!r}" if name else "the loss"
         if not isinstance(loss, torch.Tensor):
             raise TypeError(
-                f"{what} must be a scalar tensor, got a {type(loss).__name__}. Return the tensor "
-                "itself, first of the results of loss, with its gradient."
+                f"{what} must be a scalar tensor, got a {type(loss).__name__}. Let loss return the "
+                "loss, a tensor with gradient, as its first result."
             )
         if loss.numel() != 1:
             raise ValueError(

@@ -564,7 +564,8 @@ class ReplayAlgo(SequenceSettings):
     def _draw_valid_batches(self, n_updates: int) -> Iterator[Any]:
         """Draw the batch of each update, until all drawn steps are void in any rank.
 
-        The updates that are left are postponed. Ranks average gradients, so all postpone the same.
+        The remaining updates are postponed to a later iteration, in all ranks at once, because
+        they average gradients.
         """
         for n_made in range(n_updates):
             try:

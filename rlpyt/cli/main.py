@@ -15,7 +15,7 @@ from textwrap import indent
 
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
-from rlpyt.utils.logging.console import lose_unwritable_output, say
+from rlpyt.utils.logging.console import lose_unwritable_output, printable, say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         lose_unwritable_output()
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
-    warnings.formatwarning = lambda message, *_: f"rlpyt: warning: {message}\n"
+    warnings.formatwarning = lambda message, *_: printable(f"rlpyt: warning: {message}\n")
     try:
         code = run(args)
     except BaseException as error:

@@ -14,7 +14,7 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
-from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.console import printable, say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted, duration
 
@@ -139,7 +139,11 @@ def _draw_until_over(command: Status) -> None:
         size = shutil.get_terminal_size()
         lines = table(sweep, size.columns - 1, size.lines - 1)
         up = f"\x1b[{drawn}F" if drawn else ""
-        print(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J", end="", flush=True)
+        print(
+            up + "".join(f"\x1b[2K{printable(line)}\n" for line in lines) + "\x1b[J",
+            end="",
+            flush=True,
+        )
         drawn = len(lines)
         if not {"queued", "running"} & set(sweep.counts()):
             return

@@ -118,7 +118,7 @@ def _request(request: str, directory: Path) -> int:
     launcher = sweep.launcher()
     if request == "retry":
         names = sweep.forgive()
-        print(f"Queued again: {counted(len(names), 'failed run')}.", *names, sep="\n  ")
+        say("\n  ".join([f"Queued again: {counted(len(names), 'failed run')}.", *names]))
     elif request == "stop":
         n_runs = sweep.stop()
         stopped = [launcher] * bool(launcher) + [counted(n_runs, "run")] * bool(n_runs)

@@ -208,7 +208,9 @@ def _read_torch(content: bytes) -> tuple[Function, str]:
 
 def _read_numpy(content: bytes) -> tuple[Function, str]:
     if any(item.compress_type for item in zipfile.ZipFile(io.BytesIO(content)).infolist()):
-        raise ValueError("its arrays are compressed, which rlpyt does not do")
+        raise ValueError(
+            "its arrays are compressed; rlpyt writes them uncompressed. Export the policy again"
+        )
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     program = json.loads(str(arrays.pop("program")))

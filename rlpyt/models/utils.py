@@ -27,16 +27,22 @@ def module_not_finite(networks: Mapping[str, nn.Module], call: Callable[[], obje
         call: repeats what failed; interrupted at the first such output of a module.
 
     Returns:
-        Class and name of the module, or an empty string.
+        Class and name of the module, and whether its input was finite, or an empty string.
     """
     named = (network.named_modules(prefix=prefix) for prefix, network in networks.items())
     names = {module: name for modules in named for name, module in modules}
-    found: list[nn.Module] = []
+    origin = ""
 
-    def check(module: nn.Module, _: object, output: object) -> None:
-        tensors = [x for x in leaves_of(output) if isinstance(x, Tensor) and x.is_floating_point()]
-        if not all(torch.isfinite(x).all() for x in tensors):
-            found.append(module)
+    def finite(tree: object) -> bool:
+        tensors = [x for x in leaves_of(tree) if isinstance(x, Tensor) and x.is_floating_point()]
+        return all(bool(torch.isfinite(x).all()) for x in tensors)
+
+    def check(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        nonlocal origin
+        if not finite(output):
+            origin = f"{type(module).__name__}, module {names[module]!r}"
+            # Others are states, which may come from this module.
+            origin += "" if finite(inputs[:1]) else ", whose input is not finite already"
             raise ArithmeticError
 
     hooks = [module.register_forward_hook(check) for module in names]
@@ -44,7 +50,7 @@ def module_not_finite(networks: Mapping[str, nn.Module], call: Callable[[], obje
         call()
     for hook in hooks:
         hook.remove()
-    return f"{type(found[0]).__name__}, module {names[found[0]]!r}" if found else ""
+    return origin
 
 
 def nonlinearity_class(nonlinearity: Nonlinearity) -> Callable[[], nn.Module]:

@@ -31,7 +31,7 @@ from rlpyt.utils.state_bytes import from_bytes, to_bytes
 FOREVER = timedelta(days=365)  # time limit of a collective; RankWatch detects ranks that hang
 BLOCK, HEAD = 2048, 8  # bytes of the first message of `all_gather`, and of the size in it
 CHUNK = 2**28  # bytes of one message of a large state
-ANSWER_S = 1.0  # for torch's own error, which says more, after its time limit
+ANSWER_S = 1.0  # seconds after torch's own time limit, whose error says more
 POLL_S = 0.02  # between two reads of the store while waiting for a rank
 LOCALHOST = "127.0.0.1"
 ENV_SECRET = "RLPYT_SECRET"  # shared by the machines of a run
@@ -267,13 +267,15 @@ def join_store(port: int, world_size: int, timeout_s: float) -> Any:
     Raises:
         RankTimeout: rank 0 did not answer within ``timeout_s``.
     """
-    wait = timedelta(seconds=timeout_s)
+    wait, started = timedelta(seconds=timeout_s), time.monotonic()
     try:
         return _call_within(
             timeout_s,
             lambda: TCPStore(LOCALHOST, port, world_size, timeout=wait, wait_for_workers=False),
         )
     except (dist.DistError, TimeoutError) as error:
+        if time.monotonic() - started < timeout_s:
+            raise
         raise not_connected([0], world_size, timeout_s, error) from error
 
 

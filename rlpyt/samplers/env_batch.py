@@ -32,7 +32,7 @@ from rlpyt.samplers.step_checks import (
 )
 from rlpyt.spaces.action_mask import sample_valid, unwrapped
 from rlpyt.spaces.elements import check_first
-from rlpyt.utils.buffer import NumpyArrays, shapes_of
+from rlpyt.utils.buffer import NumpyArrays, leaves_of, shapes_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import env_seed
 
@@ -242,7 +242,7 @@ class ListEnvBatch(EnvBatch):
         """
         if step is not self._step:
             self._bind(step)
-        observation, rows, shape, dtypes, reward, done = self._bound
+        observation, rows, shape, dtypes, scalars, reward, done = self._bound
         part_class, progress, last_info = self._part_class, self.progress, self._last_info
         vectors, array = self._vectors, np.ndarray
         self.context.actions = action
@@ -259,7 +259,7 @@ class ListEnvBatch(EnvBatch):
                 if vectors is None:
                     is_alike = type(o) is array and o.shape == shape and o.dtype in dtypes
                     has_parts = type(o) is part_class  # each of them is checked below
-                    if not (is_alike or has_parts or not shape):
+                    if not (is_alike or has_parts or type(o) in scalars):
                         check_observation(o, observation)
                 if validate:
                     check_step(result, step)
@@ -324,16 +324,21 @@ class ListEnvBatch(EnvBatch):
         self._has_parts = bool(parts) and all(isinstance(part, np.ndarray) for part in parts)
         rows: list[Any] = []
         dtypes: tuple[Any, ...] = ()
+        scalars: tuple[type, ...] = ()
         if self._has_parts:
             rows = [[part[b, ...] for part in parts] for b in range(self.B)]
             dtypes = tuple(fitting_dtypes(part) for part in parts)
         elif isinstance(observation, np.ndarray):
             rows = [observation[b, ...] for b in range(self.B)]
             dtypes = fitting_dtypes(observation)
+            if observation.ndim == 1:  # of scalars
+                scalars = (int, *(dtype.type for dtype in dtypes))
+                scalars += (float,) if observation.dtype.kind == "f" else ()
         self._vectors = None if parts else self._vectors_of(observation)
         # Memoryviews are written faster than arrays.
         shape = shapes_of(observation, 1)
-        self._bound = observation, rows, shape, dtypes, step.reward.data, step.done.data
+        reward, done = step.reward.data, step.done.data
+        self._bound = observation, rows, shape, dtypes, scalars, reward, done
         self._step = step
 
     def _vectors_of(self, observation: NumpyArrays) -> list[Any] | None:
@@ -400,6 +405,7 @@ class VectorEnvBatch(EnvBatch):
         self.B = int(edges[-1])
         self._validation = _ValidationSchedule()
         self._shapes: list[Any] = []
+        self._dtypes: list[Any] = []  # of each leaf of the observations
         self._ranges = [
             (env, slice(int(first), int(last)))
             for env, first, last in zip(envs, edges, edges[1:], strict=False)
@@ -443,12 +449,13 @@ class VectorEnvBatch(EnvBatch):
         validate = self._validation.due()
         ended: list[int] = []
         result: Any = None
+        dtypes = self._dtypes
         try:
             for (env, rows), shape in zip(self._ranges, self._shapes):
                 self.progress[ROW] = rows.start
                 result = None
                 result = env.step(action[rows])
-                if validate or not _fits(result, shape, env.n):
+                if validate or not _fits(result, shape, dtypes, env.n):
                     check_batch(result, step[rows])
                 o, r, d, info = result
                 if watch is not None:
@@ -476,6 +483,7 @@ class VectorEnvBatch(EnvBatch):
     def _write_into(self, observation: NumpyArrays) -> None:
         super()._write_into(observation)
         self._shapes = [shapes_of(observation[rows]) for _, rows in self._ranges]
+        self._dtypes = [fitting_dtypes(leaf) for leaf in leaves_of(observation)]
 
     def _action_space(self, b: int) -> Any:
         return self.spaces.action
@@ -495,18 +503,22 @@ class VectorEnvBatch(EnvBatch):
                 watch(b, action[b], r[i].item(), bool(d[i]), row_info)
 
 
-def _fits(result: EnvStep, shape: tuple[Any, ...], n: int) -> bool:
-    """Return True if shapes and dtype of done are those of the record, so no broadcasting occurs.
+def _fits(
+    result: EnvStep, shape: tuple[Any, ...], dtypes: Sequence[tuple[Any, ...]], n: int
+) -> bool:
+    """Return True if the record holds the results without broadcasting or loss of integers.
 
     Args:
         result: the environment's output, (observation, reward, done, env_info) if correct.
         shape: shapes of the observations of its n environments, from ``shapes_of``.
+        dtypes: of each leaf of the observations, from ``fitting_dtypes``.
         n: number of environments.
     """
     try:
         o, r, d, _ = result
         fits = r.shape == d.shape == (n,) and d.dtype == np.bool_
-        return fits and shapes_of(o) == shape  # type: ignore[no-any-return]
+        fits = fits and shapes_of(o) == shape
+        return fits and all(x.dtype in known for x, known in zip(leaves_of(o), dtypes))
     except (AttributeError, TypeError, ValueError):
         return False
 

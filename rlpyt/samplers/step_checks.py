@@ -18,7 +18,7 @@ from gymnasium.spaces import MultiBinary
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.models.observation import CategoryShape, leaf_shapes, marked_shape
 from rlpyt.spaces.action_mask import unwrapped
-from rlpyt.utils.buffer import NumpyArrays, _named_leaves, buffer_func, leaves_of
+from rlpyt.utils.buffer import NumpyArrays, _named_leaves, buffer_func, keeps_numbers, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def check_observation(o: object, record: NumpyArrays, key: str = "observation") 
         raise TypeError(f"{key} is {_kind_of(o)}, expected {_kind_of(record[0])}.")
     if array.shape != record.shape[1:]:
         raise ValueError(f"{key} has shape {array.shape}, expected {record.shape[1:]}.")
-    if not np.can_cast(array.dtype, record.dtype, "same_kind"):
+    if not keeps_numbers(array, record.dtype):
         raise ValueError(
             f"{key} has dtype {array.dtype}, expected {record.dtype} as in the first step; "
             "the conversion would lose digits."

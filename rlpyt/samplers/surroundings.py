@@ -181,9 +181,9 @@ class Surroundings:
         """Return a context for a call in which environments step and the agent may act."""
         self._n_calls += 1
         n = self._n_calls
-        if self._changed or n <= N_FIRST or not n & (n - 1):
+        if n <= N_FIRST or not n & (n - 1):
             return self.checked(acting=True)
-        return self._watch
+        return self._swapped_and_watched() if self._changed else self._watch
 
     @contextlib.contextmanager
     def checked(self, acting: bool = False) -> Iterator[None]:
@@ -222,10 +222,11 @@ class Surroundings:
         Args:
             changed: the trainer's values, put in force again.
         """
-        for setting, value in changed.items():
+        new = {setting: value for setting, value in changed.items() if setting not in self._changed}
+        for setting, value in new.items():
             self._changed[setting] = setting.get()
             setting.set(value)
-        self._warn([setting.name for setting in changed], True)
+        self._warn([setting.name for setting in new], True)
 
     def _draw(self) -> None:
         """Advance the generators, by another number in each trial.
@@ -248,6 +249,11 @@ class Surroundings:
                 "processes (CpuSampler; --sampler.kind cpu).",
                 stacklevel=2,
             )
+
+    @contextlib.contextmanager
+    def _swapped_and_watched(self) -> Iterator[None]:
+        with self._swapped(), self._watch:
+            yield
 
     @contextlib.contextmanager
     def _swapped(self) -> Iterator[None]:
@@ -303,7 +309,7 @@ class _Watch:
         self._surroundings = surroundings
         self._before: Any = None
         self._seed = torch.default_generator.initial_seed
-        bits = np.random.get_bit_generator()
+        self._bits = bits = np.random.get_bit_generator()  # kept: its memory is read
         self._numpy: Any = np.empty(0)  # memory of numpy's generator
         if isinstance(bits, np.random.MT19937):  # 624 words and a position
             words = (ctypes.c_uint32 * 625).from_address(bits.ctypes.state_address)
@@ -313,6 +319,8 @@ class _Watch:
         self._before = self._values()
 
     def __exit__(self, *exception: object) -> None:
+        if np.random.get_bit_generator() is not self._bits:
+            np.random.set_bit_generator(self._bits)
         before, after = self._before, self._values()
         if before == after:
             return
@@ -323,8 +331,10 @@ class _Watch:
         if before[1] != after[1]:
             # The state before is lost: to copy it for every call would take longer than the rest.
             words = np.random.SeedSequence([before[1], after[1]]).generate_state(1, np.uint64)
-            generator = torch.Generator().manual_seed(int(words[0]))
-            changed[TORCH] = (before[1], generator.get_state(), _torch_generators()[2])
+            seed = int(words[0])
+            cuda = [f"cuda:{i}" for i in range(len(_torch_generators()[2]))]
+            states = [torch.Generator(x).manual_seed(seed).get_state() for x in ("cpu", *cuda)]
+            changed[TORCH] = (seed, states[0], states[1:])
         if before[2] != after[2]:
             changed[DTYPE] = before[2]
         self._surroundings.keep_apart(changed)

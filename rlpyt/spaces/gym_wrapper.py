@@ -9,6 +9,7 @@ from gymnasium import spaces as gym_spaces
 
 from rlpyt.spaces.base import Space, draw_seed, within
 from rlpyt.spaces.composite import Composite
+from rlpyt.utils.buffer import keeps_numbers
 from rlpyt.utils.collections import is_namedarraytuple, is_namedtuple, namedtuple_class
 from rlpyt.utils.names import field_names
 
@@ -146,7 +147,7 @@ class GymSpaceWrapper(Space):
             array = np.asarray(value)
         except ValueError:  # rows of different length
             return value
-        if not np.can_cast(array.dtype, self._leaf.dtype, "same_kind"):
+        if array.dtype != self._leaf.dtype and not keeps_numbers(array, self._leaf.dtype):
             return value  # not of this space; storing it raises an error
         array = np.asarray(array, self._leaf.dtype)
         if self._reshaped:

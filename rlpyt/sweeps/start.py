@@ -16,6 +16,7 @@ from rlpyt.sweeps.launcher import Launcher, NoSource, Source, SourceError
 from rlpyt.sweeps.slots import Slot, read_code, slots_of
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.resources import AffinityError, Resources
+from rlpyt.utils.logging.console import printable
 from rlpyt.utils.text import counted
 
 Say = Callable[[str], None]
@@ -25,7 +26,7 @@ Hardware = tuple[list[Slot], Executor]
 def say_now(line: str) -> None:
     """Print a line and flush; errors of the output are ignored, so that the launcher continues."""
     with contextlib.suppress(OSError):
-        print(line, flush=True)
+        print(printable(line), flush=True)
 
 
 def command_line() -> str:

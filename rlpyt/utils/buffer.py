@@ -148,6 +148,15 @@ def shapes_of(buffer_: Any, n_leading: int = 0) -> Any:
     return getattr(buffer_, "shape", ())[n_leading:]
 
 
+def keeps_numbers(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+    """Return True if a conversion to this dtype loses at most digits of floats."""
+    if dtype.kind == "f" or np.can_cast(array.dtype, dtype, "safe"):
+        return np.can_cast(array.dtype, dtype, "same_kind")
+    return np.can_cast(array.dtype, dtype, "same_kind") and np.array_equal(
+        array.astype(dtype), array
+    )
+
+
 def get_leading_dims(buffer_: Any, n_dim: int = 1) -> tuple[int, ...] | None:
     """Return the first ``n_dim`` dimensions, which are the same in all leaves.
 

@@ -439,6 +439,7 @@ def test_categories_outside_their_space_are_named(SamplerCls, part, value, at, w
 
 ODD_VALUES = [
     np.full((1, 4, 4), 300, np.int64),
+    np.full((1, 4, 4), 300, np.uint16),
     np.full((1, 4, 4), -1, np.int8),
     np.full((1, 4, 4), 0.5),
 ]
@@ -480,6 +481,40 @@ def test_a_single_image_of_another_dtype_is_named(value, within):
     )  # fmt: skip
     sampler.initialize(agent_for(GymEnvWrapper(OddOnce(value, within)).spaces), seed=1)
     with pytest.raises(ValueError, match=f"has dtype {value.dtype}, expected uint8"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_images_of_another_dtype_in_a_vector_environment_are_named(value):
+    def make():
+        return SerialVectorEnv([GymEnvWrapper(OddOnce(value, ("image",))) for _ in range(2)])
+
+    sampler = SerialSampler(EnvCls=make, batch_T=12, batch_B=2, max_decorrelation_steps=0)
+    sampler.initialize(agent_for(GymEnvWrapper(OddOnce(value, ("image",))).spaces), seed=1)
+    with pytest.raises(ValueError, match=f"has dtype {value.dtype}, expected uint8"):
+        sampler.obtain_samples(0)
+    sampler.shutdown()
+
+
+class OddCategory(OddOnce):
+    """Returns a float in place of a category once."""
+
+    def __init__(self):
+        super().__init__(2.7, ())
+        self.observation_space = gymnasium.spaces.Discrete(4)
+
+    def observe(self):
+        self.n += 1
+        return self.value if self.n == 6 else 2
+
+
+def test_a_single_float_in_place_of_a_category_is_named():
+    sampler = SerialSampler(
+        EnvCls=lambda: counting(OddCategory()), batch_T=12, batch_B=1, max_decorrelation_steps=0
+    )
+    sampler.initialize(agent_for(GymEnvWrapper(OddCategory()).spaces), seed=1)
+    with pytest.raises(ValueError, match="observation has dtype float64, expected int"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 

@@ -15,7 +15,7 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.surroundings import SETTINGS, TORCH, mark_torch_seed, same
+from rlpyt.samplers.surroundings import SETTINGS, TORCH, Surroundings, mark_torch_seed, same
 from tests.parts import EchoAgent
 
 CHANGES = {
@@ -208,6 +208,16 @@ def test_a_run_whose_environment_draws_global_numbers_resumes_exactly(tmp_path):
     second, others = trained(tmp_path / "parts", 4, EnvCls=RandomRewards, resume=True)
     assert first + second == drawn
     assert all(map(torch.equal, parameters, others))
+
+
+def test_numpys_generator_is_put_back_if_an_environment_replaces_it():
+    surroundings = Surroundings()
+    for _ in range(20):  # later calls are watched only
+        surroundings.around()
+    own = np.random.get_bit_generator()
+    with surroundings.around():
+        np.random.set_bit_generator(np.random.PCG64(0))
+    assert np.random.get_bit_generator() is own and surroundings.changed == []
 
 
 def test_the_marked_seed_changes_no_number():

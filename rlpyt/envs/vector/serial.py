@@ -9,7 +9,7 @@ from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.actions import action_check
 from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, vector_info
 from rlpyt.envs.vector.reset_cache import put_rows, take_rows
-from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of, shapes_of
+from rlpyt.utils.buffer import buffer_from_example, buffer_func, keeps_numbers, leaves_of, shapes_of
 
 
 class SerialVectorEnv(VectorEnv):
@@ -40,6 +40,7 @@ class SerialVectorEnv(VectorEnv):
         self._check = action_check(self._action_space, self.n)
         self._observation = buffer_from_example(self._observation_space.null_value(), self.n)
         self._shape = shapes_of(self._observation, 1)
+        self._dtypes = [leaf.dtype for leaf in leaves_of(self._observation)]
         self._waiting = WaitingRows(self.n)
         self._info: Any = None
 
@@ -88,6 +89,13 @@ class SerialVectorEnv(VectorEnv):
                 raise ValueError(
                     f"the observation of environment {i} must have shape {self._shape}, got "
                     f"{shape}. Return observations of the shape of the environment's space."
+                )
+        for leaf, dtype in zip(leaves_of(observation), self._dtypes, strict=True):
+            array = np.asarray(leaf)
+            if array.dtype != dtype and not keeps_numbers(array, dtype):
+                raise ValueError(
+                    f"the observation of environment {i} has dtype {array.dtype}, expected "
+                    f"{dtype}; the conversion would lose digits."
                 )
         put_rows(self._observation, i, observation)
 

@@ -94,10 +94,14 @@ def say(line: Any, stream: Any = None) -> None:
     """
     stream = stream or sys.stdout
     try:
-        # Names in somebody else's files may contain what a terminal would execute.
-        _print(CONTROL.sub(lambda found: repr(found[0])[1:-1], str(line)), stream)
+        _print(printable(str(line)), stream)
     except (OSError, ValueError, RuntimeError):  # RuntimeError: in a signal handler
         silence(stream)
+
+
+def printable(text: str) -> str:
+    """Escape control characters, which a terminal would execute, for example in names of files."""
+    return CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _print(line: str, stream: Any) -> None:

@@ -383,8 +383,8 @@ class Logger:
         except (FileNotFoundError, NotADirectoryError):
             raise RunDirectoryError(
                 f"{file.parent} has been deleted, emptied or moved while the run was writing to it "
-                f"({file.name} is missing); nothing more of the run can be saved. Start it again; "
-                "if the directory was moved, resume the run from its checkpoints there."
+                f"({file.name} is missing). Nothing more can be saved. Start the run again, or, if "
+                "the directory was moved, resume it there: rlpyt resume NEW_DIRECTORY."
             ) from None
         except OSError:
             pass  # writing reports it, and the file system may recover

@@ -30,6 +30,7 @@ from rlpyt.utils.logging.sinks import MLFLOW_METRICS, MlflowSink, TrackioSink, W
 from rlpyt.utils.text import counted
 
 WAIT_VARIABLE = "RLPYT_TRACKER_WAIT_S"
+MAX_WAIT_S = 86_400
 WAIT_S = 10.0  # longest wait for a tracker at the end of a run, if the variable is not set
 NICENESS = 5  # training has priority
 INTERVAL_S = 5.0  # between two deliveries: several rows at once cost less
@@ -193,16 +194,18 @@ def patience_s() -> float:
     """Return the seconds to wait for a tracker at the end of a run: RLPYT_TRACKER_WAIT_S, or 10.
 
     Raises:
-        ValueError: the variable is not a number of at least 0.
+        ValueError: the variable is not a number from 0 to ``MAX_WAIT_S``.
     """
     given = os.environ.get(WAIT_VARIABLE, WAIT_S)
     try:
         seconds = float(given)
-        if seconds >= 0:  # false for NaN
+        if 0 <= seconds <= MAX_WAIT_S:  # false for NaN
             return seconds
     except ValueError:
         pass
-    raise ValueError(f"{WAIT_VARIABLE} must be a number of seconds, at least 0, got {given!r}.")
+    raise ValueError(
+        f"{WAIT_VARIABLE} must be a number of seconds from 0 to {MAX_WAIT_S:,}, got {given!r}."
+    )
 
 
 def prepare(run_dir: Path, tracker: str) -> str:

@@ -180,7 +180,8 @@ class TrackerSink:
         for path in self._files:
             delivery.attach(path)
         delivery.end(self._failed)
-        delivery.remember()
+        with contextlib.suppress(OSError):  # the directory is gone, or the disk is full
+            delivery.remember()
         delivery.read()
         return delivery.unsent() or "the end of the run"
 
