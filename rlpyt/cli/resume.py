@@ -53,7 +53,7 @@ def main(args: Sequence[str]) -> int:
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
     announcement = f"Resuming {options.title}, up to {{steps}} steps, in {command.run}"
-    following = scheduled_settings(options) if options.steps > before else []
+    following = scheduled_settings(options) if options.steps != before else []
     if following:
         announcement += (
             f"\nThe schedules of {', '.join(following)} now span {options.steps:,} steps, "

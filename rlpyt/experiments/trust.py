@@ -129,7 +129,8 @@ def allowed_part(name: str) -> Any:
     module, _, attributes = name.partition(":")
     importable = module in IMPORTABLE or module.startswith(tuple(f"{x}." for x in PACKAGES))
     if _NAME.fullmatch(name) is None:
-        raise ValueError("which is not module:name")
+        is_file = name.partition(":")[0].endswith(".py")
+        raise ValueError("which names a file" if is_file else "which is not module:name")
     found: Any = importlib.import_module(module) if importable else None
     if not importable:
         found = sys.modules.get("__main__" if module == main_name() else module)
