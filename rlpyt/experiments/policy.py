@@ -126,7 +126,10 @@ def load_policy(path: str | Path) -> Policy:
         ValueError: the suffix is unknown, or the file is damaged or not an exported policy.
         ImportError: the required package is not installed.
     """
-    return read_policy(Path(path).read_bytes(), path)
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} must be a regular file, not a directory, pipe or device.")
+    return read_policy(path.read_bytes(), path)
 
 
 def read_policy(content: bytes, path: str | Path) -> Policy:

@@ -400,15 +400,15 @@ class EnvWorker:
             self._note_step(t, b, False)
             raise NonFiniteError(
                 f"'{path}' must be finite, got {leaf[b]} from the agent, whose inputs are finite"
-                f"{self._non_finite_module(slot, t)}. Check its model."
+                f"{self._non_finite_module(self.slots[slot], t)}. Check its model."
             ) from error
 
-    def _non_finite_module(self, slot: int, t: int) -> str:
+    def _non_finite_module(self, samples: NamedArrayTuple, t: int) -> str:
         """Return the first module of the model whose output is not finite, for a message."""
         acting = self.agent
         if acting is None or not isinstance(acting.model, torch.nn.Module):
             return ""
-        agent, env = self.slots[slot].agent, self.slots[slot].env
+        agent, env = samples.agent, samples.env
         inputs = env.observation[t], agent.prev_action[t], env.prev_reward[t]
         step = partial(acting.step, *torchify_buffer(inputs))
         found = module_not_finite({"": acting.model}, step)
@@ -421,7 +421,12 @@ class EnvWorker:
         t, b, message = first_not_finite(samples.env, next_observation)
         by_reset = message.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
         self._note_step(t, b, by_reset)
-        self.context.actions = samples.agent.action[t]
+        self.context.actions = actions = samples.agent.action[t]
+        if t >= 0 and not by_reset and not all_finite(float_leaves(actions[b])):
+            return NonFiniteError(
+                f"the action must be finite, got {actions[b]} from the agent, whose inputs are "
+                f"finite{self._non_finite_module(samples, t)}. Check its model."
+            )
         return NonFiniteError(f"{message}. {FINITE_REMEDY}")
 
     def _note_step(self, t: int, b: int, by_reset: bool) -> None:

@@ -206,3 +206,11 @@ def test_snapshots_of_torch_are_read(run_dir, old):
 def test_what_a_changed_file_may_ask_for_is_limited(run_dir, capsys, changes, said):
     configure(run_dir, **changes)
     assert re.search(said, fails(capsys, "eval", run_dir, "--episodes", 1))
+
+
+def test_a_snapshot_that_contains_itself_is_damaged(tmp_path):
+    content = {"itr": 1}
+    content["again"] = content
+    torch.save(content, tmp_path / "params.pkl")
+    with pytest.raises(DamagedFile, match="params.pkl is damaged"):
+        read_snapshot(tmp_path / "params.pkl")

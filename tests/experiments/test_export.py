@@ -553,6 +553,14 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(tmp_path):
     assert damaged > len(program["nodes"])
 
 
+def test_a_pipe_in_place_of_a_policy_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "policy.npz")
+    with pytest.raises(ValueError, match="must be a regular file"):
+        rlpyt.load_policy(tmp_path / "policy.npz")
+    with pytest.raises(FileNotFoundError):
+        rlpyt.load_policy(tmp_path / "none.npz")
+
+
 def test_a_policy_with_compressed_arrays_is_refused_before_they_are_read(tmp_path):
     run_of("ppo", "CartPole-v1").export(tmp_path / "policy.npz")
     with np.load(tmp_path / "policy.npz") as file:

@@ -655,6 +655,20 @@ def test_a_memory_that_gives_nan_is_named_with_module_and_step():
     assert "step 3 of the batch" in "".join(info.value.__notes__)
 
 
+def test_an_agent_whose_action_is_nan_is_named_not_the_environment():
+    env_kwargs = dict(id="Pendulum-v1")
+    sampler = SerialSampler(make, env_kwargs, batch_T=4, batch_B=2, max_decorrelation_steps=0)
+    agent = agent_for(make("Pendulum-v1").spaces)
+    sampler.initialize(agent, seed=0)
+    sampler.obtain_samples(0)
+    with torch.no_grad():
+        for parameter in agent.model.parameters():
+            parameter.fill_(torch.nan)
+    with pytest.raises(NonFiniteError, match="the action must be finite, got .* from the agent"):
+        sampler.obtain_samples(1)
+    sampler.shutdown()
+
+
 @pytest.mark.parametrize("bootstrap_value", [True, False])
 def test_an_agent_without_a_value_cannot_bootstrap(bootstrap_value):
     class NoValue(CategoricalLstmAgent):

@@ -51,6 +51,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Any:
         DamagedFile: the file has changed since it was written, or cannot be read.
     """
     import torch
+    from torch.utils._pytree import tree_leaves
 
     check_regular(path)
     try:
@@ -59,7 +60,9 @@ def read_snapshot(path: str | os.PathLike[str]) -> Any:
                 packed = any(item.compress_type for item in archive.infolist())
                 if packed or archive.testzip() is not None:
                     raise ValueError("a checksum does not match its content")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        tree_leaves(content)  # raises if the content is deeply nested or contains itself
+        return content
     except Exception as error:  # torch and zipfile raise many types, without the name of the file
         reason = " ".join(str(error).split())[:100]
         raise DamagedFile(f"{path} is damaged or truncated ({reason})") from error
