@@ -204,20 +204,20 @@ def rlpyt(algo: str, n_workers: int = 0, served: bool = False) -> list[Trace]:
     on_policy = algo in ("ppo", "lstm")
     batch_T, batch_B = (T, B) if on_policy else (1, 1)
     one: dict[str, Any] = dict(batch_size=32, replay_ratio=32, min_steps_learn=4, replay_size=1000)
-    algorithm: Any = {
+    algorithms: dict[str, Callable[[], Any]] = {
         "ppo": lambda: PPO(minibatches=4, epochs=4),
         "lstm": lambda: PPO(minibatches=4, epochs=4),
         "sac": lambda: SAC(**one),
         "dqn": lambda: DQN(**one),
-    }[algo]()
-    agent: Any = {
+    }
+    agents: dict[str, Callable[[], Any]] = {
         "ppo": lambda: CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=sizes)),
         "lstm": lambda: CategoricalLstmAgent(model_kwargs=dict(hidden_sizes=sizes)),
         "sac": lambda: SacAgent(
             model_kwargs=dict(hidden_sizes=sizes), q_model_kwargs=dict(hidden_sizes=sizes)
         ),
         "dqn": lambda: DqnMlpAgent(model_kwargs=dict(hidden_sizes=sizes)),
-    }[algo]()
+    }
     env = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
     sampler = (GpuSampler if served else CpuSampler if n_workers else SerialSampler)(
         EnvCls=marked,
@@ -229,8 +229,8 @@ def rlpyt(algo: str, n_workers: int = 0, served: bool = False) -> list[Trace]:
     traces: list[Trace] = []
     tracer = Tracer("rlpyt")
     runner = MinibatchRl(
-        algo=algorithm,
-        agent=agent,
+        algo=algorithms[algo](),
+        agent=agents[algo](),
         sampler=sampler,
         n_steps=(TRACED + 4) * batch_T * batch_B,
         seed=0,

@@ -29,6 +29,7 @@ import torch
 
 from rlpyt.utils.seed import random_state, set_random_state, undisturbed
 
+NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
 N_FIRST = 16  # calls that are all checked; later ones are at powers of two
 
 
@@ -309,7 +310,7 @@ class _Watch:
         self._surroundings = surroundings
         self._before: Any = None
         self._seed = torch.default_generator.initial_seed
-        self._bits = bits = np.random.get_bit_generator()  # kept: its memory is read
+        self._bits = bits = NUMPY_RANDOM.get_bit_generator()  # kept: its memory is read
         self._numpy: Any = np.empty(0)  # memory of numpy's generator
         if isinstance(bits, np.random.MT19937):  # 624 words and a position
             words = (ctypes.c_uint32 * 625).from_address(bits.ctypes.state_address)
@@ -319,15 +320,15 @@ class _Watch:
         self._before = self._values()
 
     def __exit__(self, *exception: object) -> None:
-        if np.random.get_bit_generator() is not self._bits:
-            np.random.set_bit_generator(self._bits)
+        if NUMPY_RANDOM.get_bit_generator() is not self._bits:
+            NUMPY_RANDOM.set_bit_generator(self._bits)
         before, after = self._before, self._values()
         if before == after:
             return
         changed: dict[Setting, Any] = {}
         if before[0] != after[0]:
-            words = np.frombuffer(before[0], np.uint32)
-            changed[NUMPY] = ("MT19937", words[:624], int(words[624]))
+            state = np.frombuffer(before[0], np.uint32)
+            changed[NUMPY] = ("MT19937", state[:624], int(state[624]))
         if before[1] != after[1]:
             # The state before is lost: to copy it for every call would take longer than the rest.
             words = np.random.SeedSequence([before[1], after[1]]).generate_state(1, np.uint64)
