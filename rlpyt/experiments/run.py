@@ -123,7 +123,7 @@ def _prepare_agent(agent: Any, options: RunOptions, run_dir: Path, resume: bool)
 
 def prepare_resumed(agent: Any, run_dir: Path, checkpoints: Path) -> None:
     """Let the agent of a run that is resumed have the network with which it was saved."""
-    with contextlib.suppress(DamagedFile, CheckpointError, FileNotFoundError):  # raised later
+    with contextlib.suppress(DamagedFile, CheckpointError, OSError):  # raised later
         use_saved_convolutions(agent, _saved_agent(run_dir, checkpoints)[0])
 
 
@@ -147,6 +147,8 @@ def _set_initial_agent(agent: Any, options: RunOptions) -> None:
     recipe = with_tasks(env_recipe(options.env, options.env_args), options)
     spaces = env_spaces(recipe, options.sampler.kind != "serial")
     probe = build_agent(options, spaces)
+    for given in (probe, agent):
+        use_saved_convolutions(given, state)
     with undisturbed():
         probe.initialize(spaces)
     own, saved = _shapes(probe.state_dict()), _shapes(state)

@@ -606,6 +606,7 @@ class MinibatchRlBase(BaseRunner):
             "algo": self.algo.state_dict(),
             "counters": self.counters(),
             "owes_evaluation": self.state.evaluation_pending,
+            "hooks": self._custom_hooks(),
             "tables": logger.table_marks(),
             **(self.before_evaluation or self._changed_by_evaluation()),
         }
@@ -613,6 +614,11 @@ class MinibatchRlBase(BaseRunner):
     def _changed_by_evaluation(self) -> dict[str, Any]:
         """Return the part of the state that an evaluation changes."""
         return {"sampler": self.sampler.state_dict(), "random": random_state()}
+
+    def _custom_hooks(self) -> list[str]:
+        """Return the names of the classes of hooks that are not rlpyt's."""
+        classes = [type(hook) for hook in self.hooks]
+        return [cls.__qualname__ for cls in classes if cls.__module__.split(".")[0] != "rlpyt"]
 
     def _identity(self) -> dict[str, Any]:
         """Return the settings that must match between a checkpoint and the resumed run."""
@@ -648,6 +654,14 @@ class MinibatchRlBase(BaseRunner):
             warnings.warn(
                 f"{name} was changed after the checkpoint: its first rows differ. New rows are "
                 f"appended; rows before iteration {self.itr} may come from another run."
+            )
+        missing = [name for name in state.get("hooks", []) if name not in self._custom_hooks()]
+        if missing:
+            warnings.warn(
+                f"the run was trained with hooks that this one lacks: {', '.join(missing)}. What "
+                "they did, such as changing settings, does not happen any more. To keep them, "
+                "resume in Python: rlpyt.train(..., resume=True, hooks=[...]), or a runner with "
+                "resume_from and hooks."
             )
         logger.log(f"Resumed from {path}, after iteration {self.itr}.")
         if not exact:

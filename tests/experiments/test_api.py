@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -135,6 +136,21 @@ def test_classes_train_and_are_loaded_by_name(tmp_path):
         **SERIAL,
     )  # fmt: skip
     assert resumed.itr == 3
+
+
+class Idle(rlpyt.Hook):
+    """Does nothing."""
+
+
+def test_a_run_that_is_resumed_without_its_hooks_warns(tmp_path):
+    kwargs = dict(run_dir=tmp_path / "run", **SERIAL)
+    rlpyt.train("ppo", "CartPole-v1", steps=64, hooks=[Idle()], **kwargs)
+    with pytest.warns(UserWarning, match="hooks that this one lacks: Idle"):
+        rlpyt.train("ppo", "CartPole-v1", steps=128, resume=True, **kwargs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rlpyt.train("ppo", "CartPole-v1", steps=192, resume=True, hooks=[Idle()], **kwargs)
+    assert not [x for x in caught if "hooks" in str(x.message)]
 
 
 def test_classes_are_named_on_the_command_line(tmp_path, monkeypatch):

@@ -343,6 +343,9 @@ def test_a_run_with_the_former_network_of_images_is_loaded_and_resumed(algo, tmp
     loaded = rlpyt.load(tmp_path)
     assert {name: x.shape for name, x in loaded.agent.model.state_dict().items()} == shapes
     assert loaded.itr == 3  # 64 steps
+    other = tmp_path / "other"
+    started, _ = train(algo, Images, other, init_from=str(tmp_path))
+    assert {name: x.shape for name, x in started.agent.model.state_dict().items()} == shapes
 
 
 def test_a_script_with_the_former_network_of_images_is_resumed_by_command(tmp_path, monkeypatch):
