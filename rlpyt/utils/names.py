@@ -36,6 +36,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("lambda_", "lam", "lambd"), "gae_lambda"),
     **dict.fromkeys(("random_seed", "rng_seed"), "seed"),
     **dict.fromkeys(("batch_size", "minibatch_size", "sgd_minibatch_size"), "minibatches"),
+    **dict.fromkeys(("policy_kwargs", "network_kwargs", "activation_fn", "activation"), "model"),
     "cuda": "device",
     "eval_freq": "eval_interval_steps",
 }
