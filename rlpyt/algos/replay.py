@@ -476,7 +476,9 @@ class ReplayAlgo(SequenceSettings):
         self.trains_sequences = agent.recurrent
         self._count_samples()
         self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
-        self._batches = self._draw_batches if mid_batch_reset else self._draw_valid_batches
+        # Functions instead of bound methods, which cannot be sent to the replay writer.
+        draws = ReplayAlgo._draw_batches if mid_batch_reset else ReplayAlgo._draw_valid_batches
+        self._batches = draws
         self.world_size = world_size
         self.sampler_bs = sampler_bs = int(batch_spec.T * batch_spec.B)
         # Synchronous ranks sample one batch each; asynchronous ranks share one sampler.
@@ -550,7 +552,7 @@ class ReplayAlgo(SequenceSettings):
             return opt_info
         self.update_itr_hyperparams(progress)
         n_updates = self._n_updates(self._new_steps())
-        for batch in self._batches(n_updates):
+        for batch in self._batches(self, n_updates):
             self.learn_from(batch, opt_info)
         if n_updates:
             opt_info = self.add_recorded(opt_info)
