@@ -165,13 +165,17 @@ def waiting_ranks(beats: Heartbeats, limit_s: float) -> list[int]:
 def hung_ranks(beats: Heartbeats, limit_s: float) -> list[int]:
     """Return the ranks for which others may wait; arguments as in ``waiting_ranks``.
 
-    Those that have begun the fewest collectives are first, and of these, the ones that work.
+    Those that have begun the fewest collectives are first, and of these, the ones that work. A rank
+    that is behind hangs only if one that is ahead has waited for too long: after a long evaluation
+    the newest heartbeat of a rank may still be of the wait for rank 0, which is ahead by now.
     """
     counts = {beat.n_collectives for beat, _ in beats.values()}
+    waiting = waiting_ranks(beats, limit_s)
+    awaited = max((beats[rank][0].n_collectives for rank in waiting), default=0)
     hung = []
     for rank, (beat, age_s) in beats.items():
         works, begun = beat.state == WORKS, beat.n_collectives
-        behind = begun < max(counts) or (works and len(counts) == 1)
+        behind = begun < awaited or (works and len(counts) == 1)
         still = beat.still_s > limit_s and beat.state != UNLIMITED
         if (still and behind) or age_s > min(limit_s, STALE_S):
             hung.append((begun, not works, rank))

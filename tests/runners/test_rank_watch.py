@@ -71,6 +71,8 @@ def beats_of(*ranks):
         pytest.param([(WAITS, 8, 9), (WORKS, 7, 1)], [0], [], id="slow, but with progress"),
         pytest.param([(WORKS, 8, 9), (WORKS, 7, 1)], [0], [], id="slow, the other at its GPU"),
         pytest.param([(UNLIMITED, 7, 9), (WAITS, 8, 9)], [1], [], id="evaluation"),
+        pytest.param([(WORKS, 8, 0), (WAITS, 7, 9)], [1], [], id="an older heartbeat"),
+        pytest.param([(WAITS, 8, 1), (WAITS, 7, 9)], [1], [], id="just ahead"),
         pytest.param([(WORKS, 7, 9), (WORKS, 7, 9)], [], [0, 1], id="nobody waits"),
         pytest.param([(WAITS, 8, 9), (WAITS, 8, 9)], [0, 1], [], id="all wait"),
         pytest.param(
