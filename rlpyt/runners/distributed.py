@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # if imported later, it would keep a reference to a group
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
-from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 from torch.distributed.rendezvous import rendezvous
 
 from rlpyt.agents.base import BaseAgent
@@ -103,6 +103,7 @@ class Ranks:
                 "torch.distributed must be initialized by the runner, but it is initialized "
                 "already. Remove the call of init_process_group."
             )
+        _world.group_count = 0  # in the names of keys; a start that failed here has raised it
         started = time.monotonic()
         self.store.set(f"connecting/{self.rank}", "")
         try:

@@ -80,6 +80,26 @@ def exchange(rank, path):
         ranks.leave(NoAgent())
 
 
+def join(path):
+    ranks = Ranks(1, 2)
+    ranks.store = dist.FileStore(path, 2)
+    ranks.connect("gloo", 60.0)
+    ranks.leave(NoAgent())
+
+
+def test_ranks_connect_after_a_start_that_failed_in_one_of_them(first, tmp_path):
+    with pytest.raises(RankTimeout):
+        first.connect("gloo", 0.1)
+    path = str(tmp_path / "store")
+    first.store = dist.FileStore(path, 2)
+    other = start_context("forkserver").Process(target=join, args=(path,))
+    other.start()
+    first.connect("gloo", 60.0)
+    first.leave(NoAgent())
+    other.join()
+    assert other.exitcode == 0
+
+
 def test_messages_between_two_of_three_ranks_do_not_count_as_collectives(tmp_path):
     start_context("forkserver")  # which imports torch once for all
     arguments = (str(tmp_path / "store"),)
