@@ -14,6 +14,7 @@ from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.snapshots import read_snapshot, write_snapshot
+from rlpyt.utils.names import nearest, suggestion
 from rlpyt.utils.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -44,6 +45,30 @@ class Hook(Recorded):
 
     def on_end(self, runner: "MinibatchRlBase") -> None:
         """Act when training ends, also after an error."""
+
+
+EVENTS = ("on_start", "on_iteration", "on_log", "on_end")
+
+
+def check_hooks(hooks: Iterable[Any]) -> None:
+    """Raise a TypeError for a hook with a misspelt event, or without any, which would do nothing.
+
+    A hook may be any object. Its other public methods may have any name that is not like an event.
+    """
+    for hook in hooks:
+        methods = {name for name in dir(hook) if callable(getattr(hook, name, None))}
+        for name in sorted(methods.difference(EVENTS)):
+            near = nearest(name, EVENTS, 1, cutoff=0.8)
+            if name.startswith("on_") or (near and not name.startswith("_")):
+                raise TypeError(
+                    f"hook {type(hook).__name__} must have no method that no runner calls, got "
+                    f"{name}{suggestion(name, EVENTS)} Events: {', '.join(EVENTS)}. Begin the "
+                    "names of other methods with _."
+                )
+        if not methods.intersection(EVENTS):
+            raise TypeError(
+                f"hook {type(hook).__name__} must have a method {' or '.join(EVENTS)}, got none."
+            )
 
 
 def terminal_is_owned(hooks: Iterable[Any]) -> bool:

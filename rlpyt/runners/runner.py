@@ -26,6 +26,7 @@ from rlpyt.runners.hooks import (
     Hook,
     LogHook,
     StopSignals,
+    check_hooks,
     terminal_is_owned,
 )
 from rlpyt.runners.progress import TerminalProgress
@@ -151,6 +152,7 @@ class MinibatchRlBase(BaseRunner):
         self.checkpoint_dir = None if checkpoint_dir is None else os.path.abspath(checkpoint_dir)
         self.checkpoint_interval_steps = checkpoint_interval_steps
         self.resume_from = None if resume_from is None else os.path.abspath(resume_from)
+        check_hooks(hooks)
         own_hooks = [*self.own_hooks(), CheckpointHook(checkpoint_interval_steps)]
         self.hooks = [*own_hooks, *hooks]
         self._n_own_hooks = len(own_hooks)

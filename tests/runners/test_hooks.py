@@ -107,6 +107,25 @@ def test_hooks_check_their_arguments():
         TimeLimit(-1)
 
 
+def hook_with(*methods, base=object):
+    return type("Mine", (base,), dict.fromkeys(methods, lambda self, *args: None))()
+
+
+@pytest.mark.parametrize(
+    "hook,said",
+    [
+        (hook_with("on_iterations", base=Hook), "got on_iterations; did you mean 'on_iteration'"),
+        (hook_with("on_step", "on_log"), "no method that no runner calls, got on_step"),
+        (hook_with("iteration", base=Hook), "got iteration; did you mean 'on_iteration'"),
+        (hook_with("write"), "Mine must have a method on_start or on_iteration .*, got none"),
+    ],
+)
+def test_a_hook_that_would_do_nothing_is_refused(hook, said):
+    with pytest.raises(TypeError, match=said):
+        runner_for(hooks=[hook])
+    runner_for(hooks=[hook_with("on_log", "write", "_on_step"), hook_with("play", base=Hook)])
+
+
 def test_a_run_ends_after_its_time_with_a_checkpoint(tmp_path):
     with run_context(tmp_path, 0, "time"):
         runner = runner_for(hooks=[TimeLimit(0)], **RUN)
