@@ -48,6 +48,7 @@ SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "
 
 SMALL_REPLAY = 200e6  # bytes; by default, checkpoints contain replays up to this size
 PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
+LEARNING = {"optimize_agent", "learn_from", "update", "target_of"}  # methods, and names with "loss"
 SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 
 
@@ -200,10 +201,11 @@ class ReplayAlgo(SequenceSettings):
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the agent does not provide what the algorithm requires.
 
-        An agent that does not declare ``provides`` only needs a target network. Custom algorithms
-        accept any agent.
+        An agent that does not declare ``provides`` only needs a target network. A user's subclass
+        that learns in its own way accepts any agent.
         """
-        if not type(self).__module__.startswith("rlpyt."):
+        custom = [cls for cls in type(self).__mro__ if not cls.__module__.startswith("rlpyt.")]
+        if any("loss" in name or name in LEARNING for cls in custom for name in vars(cls)):
             return
         provided = agent.provides
         if provided != self.requires and (provided is not None or not hasattr(agent, "target")):

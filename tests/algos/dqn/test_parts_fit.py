@@ -87,14 +87,21 @@ def test_custom_agents_declare_what_they_provide():
     assert torch.isfinite(algo.loss(algo.replay_buffer.sample_batch(4))[0])
 
 
-class OfDistributions(DQN):
+class Named(DQN):
+    """A custom algorithm that learns like DQN."""
+
+
+class OfDistributions(Named):
     """A custom algorithm, which can use the outputs of CatDqnAgent."""
 
+    def loss(self, samples):
+        raise NotImplementedError
 
-def test_a_custom_algorithm_takes_any_agent():
+
+def test_a_custom_algorithm_with_its_own_loss_takes_any_agent():
     prepared(OfDistributions(**SMALL), AGENTS["cat"]())
-    with pytest.raises(ValueError, match="DQN requires action values, but CatDqnAgent provides"):
-        prepared(DQN(**SMALL), AGENTS["cat"]())
+    with pytest.raises(ValueError, match="Named requires action values, but CatDqnAgent provides"):
+        prepared(Named(**SMALL), AGENTS["cat"]())
 
 
 # Replays.
