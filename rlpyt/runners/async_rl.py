@@ -278,7 +278,7 @@ class AsyncRlBase(MinibatchRlBase):
         assert self.pipeline is not None and batch.slot is not None
         self._record_lag(batch)
         samples = self.sampler.slots_pyt[batch.slot]
-        yield self._optimize_agent(batch.itr, samples, batch.itr)
+        yield self.algo.optimize_agent(batch.itr, samples, batch.itr)
         self.pipeline.release(batch)
         self.opt_itr += 1
         self._send_parameters()
@@ -303,7 +303,7 @@ class AsyncRlBase(MinibatchRlBase):
             self._n_to_skip -= 1
             return
         while self.opt_itr < self.update_schedule.calls_due(batch.itr + 1):
-            optimize = partial(self._optimize_agent, self.opt_itr, sampler_itr=batch.itr)
+            optimize = partial(self.algo.optimize_agent, self.opt_itr, sampler_itr=batch.itr)
             arguments = self.opt_itr, batch.itr, ByValue(dict(self.algo.changes))
             yield self.optimizers.run_together(optimize, "optimize", *arguments)
             self.opt_itr += 1

@@ -386,18 +386,9 @@ class MinibatchRlBase(BaseRunner):
         self.agent.train_mode(itr)
         self.updating = True
         self.algo.apply_schedule(itr)
-        opt_info = self._optimize_agent(itr, samples)
+        opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
         self.state.itr, self.updating = itr, False
-
-    def _optimize_agent(self, itr: int, *args: Any, **kwargs: Any) -> Any:
-        """Call the algorithm, and add the iteration to the message of a `NonFiniteError`."""
-        try:
-            return self.algo.optimize_agent(itr, *args, **kwargs)
-        except NonFiniteError as error:
-            where = f"iteration {itr}, update {self.algo.update_counter}"
-            error.args = (f"{type(self.algo).__name__}, {where}: {error}",)
-            raise
 
     def share_settings(self) -> None:
         """Send settings that hooks have changed to the other ranks, if there are any."""
@@ -451,6 +442,9 @@ class MinibatchRlBase(BaseRunner):
         sampling or evaluation the agent and algorithm are unchanged since the last complete
         iteration, so save a checkpoint.
         """
+        if self.updating and isinstance(error, NonFiniteError):
+            where = f"iteration {self.itr}, update {self.algo.update_counter}"
+            error.args = (f"{type(self.algo).__name__}, {where}: {error}",)
         if self.has_started and itr_of(error) < 0:
             with contextlib.suppress(AttributeError):  # a class with slots
                 error.itr = max(self.itr, 0)  # type: ignore[attr-defined]

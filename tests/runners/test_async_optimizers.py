@@ -131,7 +131,7 @@ class NaN(DQN):
             r"^optimizer rank 1 .*was killed by SIGKILL",
         ),
         (Stopped, WorkerTimeout, r"^optimizer rank 1 .*no progress for 3 s \(rank_timeout_s\)"),
-        (NaN, NonFiniteError, "^NaN, iteration 5, update 5: the loss is nan"),
+        (NaN, NonFiniteError, r"^NaN, iteration \d+, update 5: the loss is nan"),
     ],
 )
 def test_one_rank_that_fails_ends_the_run_by_name(Algo, error, message, tmp_path):
