@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -248,7 +249,8 @@ def test_local_paths_are_refused(value, run_dir, stand_in, capsys):
 
 
 def test_settings_of_a_script_that_loading_does_not_need_stay_here(tmp_path, stand_in):
-    train_script(tmp_path / "run", checkpoint_dir=tmp_path / "elsewhere", hooks=[lambda: None])
+    hook = SimpleNamespace(on_log=lambda runner, row: None)
+    train_script(tmp_path / "run", checkpoint_dir=tmp_path / "elsewhere", hooks=[hook])
     rlpyt.load(tmp_path / "run").push(REPO)
     text = (stand_in.latest(REPO) / "parts.json").read_text()
     assert "elsewhere" not in text and "lambda" not in text and "hooks" not in text

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -82,12 +83,12 @@ def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path):
 
 
 def test_what_has_no_description_is_named(tmp_path, capsys):
-    runner = runner_for(hooks=[lambda: None])
+    runner = runner_for(hooks=[SimpleNamespace(on_log=lambda runner, row: None)])
     with run_context(tmp_path, 0, "script"):
         runner.train()
     assert same(rlpyt.load(tmp_path).agent, runner.agent)  # needs agent and environment only
     assert rlpyt_command("resume", str(tmp_path), "--steps", "1000") == 2
-    assert "hooks[0] cannot be rebuilt from its file: <function" in capsys.readouterr().err
+    assert "hooks[0] cannot be rebuilt from its file: namespace(" in capsys.readouterr().err
 
 
 def test_gym_environments_can_be_filmed(tmp_path):
