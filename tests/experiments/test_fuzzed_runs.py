@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import warnings
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,15 @@ VALUES = (
 BYTES = (b"\x00", b"\xff\xfe", b"\n", b'"', b"{" * 3000, b"[" * 200_000, b",,,", b"9" * 400, b"]}")
 
 
-def places(value, found):
-    """Add (container, key) of everything in a document to a list."""
-    if isinstance(value, dict | list):
-        for key in list(value) if isinstance(value, dict) else range(len(value)):
-            found.append((value, key))
-            places(value[key], found)
+def places(document):
+    """Return (container, key) of everything in a document."""
+    found, to_visit = [], [document]
+    while to_visit:  # without recursion, because documents may be nested deeper than calls can be
+        value = to_visit.pop()
+        if isinstance(value, dict | list):
+            keys = list(value) if isinstance(value, dict) else range(len(value))
+            found.extend((value, key) for key in keys)
+            to_visit.extend(value[key] for key in reversed(keys))
     return found
 
 
@@ -39,7 +43,7 @@ def mutated_json(text, rng):
     """Change one to three parts of a JSON document: remove, replace, repeat, wrap or nest them."""
     document = json.loads(text)
     for _ in range(rng.randint(1, 3)):
-        found = places(document, [])
+        found = places(document)
         if not found:
             break
         container, key = rng.choice(found)
@@ -49,7 +53,7 @@ def mutated_json(text, rng):
         if kind == "remove":
             del container[key]
         elif kind == "replace":
-            container[key] = rng.choice(VALUES)
+            container[key] = deepcopy(rng.choice(VALUES))
         elif kind == "swap":
             other, at = rng.choice(found)
             container[key] = json.loads(json.dumps(other[at]))
