@@ -19,6 +19,7 @@ from rlpyt.models.observation import (
     encoded_parts,
     flatten_observation,
     is_real,
+    is_vector,
     joined,
     observation_size,
     real_parts,
@@ -47,6 +48,7 @@ class Network(nn.Module):
 
     _takes_mask: ClassVar[bool] = False  # True if ``heads`` takes a mask of actions
     uses_remember: ClassVar[bool] = False  # True if an overridden ``forward`` calls ``remember``
+    _is_plain = False  # True if ``forward`` is ``heads(observation.float())``
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -124,6 +126,9 @@ class Network(nn.Module):
             state after the last step (B is 1 without leading dimensions), except for
             ``HeadInputs``.
         """
+        if self._is_plain:
+            features = observation.float()  # type: ignore[union-attr]
+            return self.heads(features)
         if self.recurrent_layer is None:
             features, lead = self.encode(observation)
             outputs = self._heads_of(features, observation)
@@ -241,9 +246,11 @@ class VectorModel(Network):
             self.images = nn.ModuleList(images)
         n_encoded = sum(int(x.output_size) for x in images)
         self._n_features = observation_size(observation_shape) + n_encoded
-        # Observations of vectors alone, the most common ones, use a shortcut.
+        # Observations of vectors alone, and of one vector, the most common ones, use a shortcut.
         n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
         self._only_vectors = n_joined == self._n_features
+        self._is_vector = is_vector(observation_shape) and not normalize_observation
+        self._is_plain = self._is_vector and self._inherits("encode", "read", "recurrent_layer")
 
     @AssignableProperty
     def _obs_ndim(self) -> int:
@@ -259,6 +266,8 @@ class VectorModel(Network):
 
     def read(self, observation: Tensors) -> Tensor:
         """Return features [*lead, observation_size] float32 of observations [*lead, ...]."""
+        if self._is_vector:
+            return observation.float()  # type: ignore[union-attr]
         if self._only_vectors:
             return self._normalized(flatten_observation(observation, self._observation_shape))
         vectors, features, images = split_observation(observation, self._observation_shape)
@@ -315,7 +324,7 @@ class VectorModel(Network):
         sizes = (self.observation_size, action_size, hidden_sizes, size)
         self.core = MlpMemory(*sizes, nonlinearity, memory)
         self.memory_size = int(size)
-        self._has_core = True
+        self._has_core, self._is_plain = True, False
 
     @property
     def recurrent_layer(self) -> Any:
@@ -326,6 +335,10 @@ class VectorModel(Network):
         """Return the features: [*lead, observation_size], or [T * B, F] with a memory."""
         features = self.read(observation)
         return encode_rows(self.core.mlp, features) if self._has_core else (features, None)
+
+    def _inherits(self, *names: str) -> bool:
+        """Return True if no subclass overrides these methods."""
+        return all(getattr(type(self), x) is getattr(VectorModel, x) for x in names)
 
     def update_obs_rms(self, observation: Tensors) -> None:
         """Update the running statistics with a batch of observations [*lead, ...]."""
@@ -339,13 +352,8 @@ class VectorModel(Network):
         ``None`` if the model has a memory, ``heads`` cannot be translated, a subclass overrides
         other methods, or ``reads_in_numpy`` is False.
         """
-        cls, base = type(self), VectorModel
-        overridden = (
-            cls.forward is not base.forward
-            or cls.encode is not base.encode
-            or cls.read is not base.read
-        )
-        if overridden or self._has_core or not self.reads_in_numpy:
+        inherited = self._inherits("forward", "encode", "read")
+        if not inherited or self._has_core or not self.reads_in_numpy:
             return None
         return numpy_forward_of(self, self._observation_shape, self.normalization, live)
 

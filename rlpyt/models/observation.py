@@ -376,12 +376,17 @@ def as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
     return leaf.reshape(*lead, -1).float()
 
 
+def is_vector(shape: Shape) -> bool:
+    """Return True if observations are one vector, without parts."""
+    return type(shape) in PLAIN and len(shape) == 1
+
+
 def flatten_observation(observation: Tensors, shape: Shape) -> Tensor:
     """Concatenate an observation without images to [*lead, size] float32; categories come last.
 
     See `split_observation` for arguments and errors.
     """
-    if type(shape) in PLAIN and len(shape) == 1:
+    if is_vector(shape):
         return observation.float()  # type: ignore[no-any-return]
     vectors, categories, _ = split_observation(observation, shape)
     return joined(vectors + categories)

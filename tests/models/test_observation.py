@@ -291,3 +291,33 @@ def test_groups_mark_the_other_parts():
     again = pickle.loads(pickle.dumps(copy.deepcopy(shape)))
     assert seen_parts(again) == seen_parts(shape) and again == shape
     assert type(again.kind.seen) is CategoryShape
+
+
+def test_a_vector_goes_straight_to_the_heads_unless_a_subclass_encodes_it():
+    class Model(VectorModel):
+        def heads(self, features):
+            return features * 2
+
+    class Read(Model):
+        def read(self, observation):
+            return super().read(observation) + 1
+
+    class Encode(Model):
+        def encode(self, observation):
+            return super().encode(observation)[0] + 1, None
+
+    vector = torch.arange(6, dtype=torch.uint8).reshape(2, 3)
+    plain = Model((3,))(vector)
+    assert plain.dtype == torch.float32 and torch.equal(plain, vector.float() * 2)
+    for cls in (Read, Encode):
+        assert torch.equal(cls((3,))(vector), (vector.float() + 1) * 2)
+
+    normalizing = Model((3,), normalize_observation=True)
+    normalizing.update_obs_rms(vector.float())
+    reference = normalizing.obs_rms.normalize(vector, 10, 1e-6) * 2
+    assert torch.equal(normalizing(vector), reference)
+
+    with_memory = Model((3,))
+    with_memory.add_core(1, [4], 5, torch.nn.ReLU, "gru")
+    features, _ = with_memory(vector.float(), torch.zeros(2, 1), torch.zeros(2))
+    assert features.shape == (2, 5)
