@@ -92,6 +92,10 @@ class NonFiniteError(RlpytError, ArithmeticError):
     """A loss, gradient or model output is NaN or infinite; the message names its source."""
 
 
+class NonFiniteGradient(NonFiniteError):
+    """A gradient is NaN or infinite, although the loss of this rank is finite."""
+
+
 class ReplayNotReady(RlpytError, RuntimeError):
     """The replay holds too few rows to sample from; sample later."""
 

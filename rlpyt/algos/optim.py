@@ -12,7 +12,7 @@ import torch
 
 from rlpyt.algos.optim_state import merge_states, state_of
 from rlpyt.algos.untrained import warn_without_gradient
-from rlpyt.errors import NonFiniteError
+from rlpyt.errors import NonFiniteError, NonFiniteGradient
 from rlpyt.utils.processes import keep_freed_memory
 
 RATE = "learning_rate"  # name of the learning rate, if there is one
@@ -215,7 +215,7 @@ class GradientStep:
         else:  # one transfer
             numbers = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(numbers)):
-            raise NonFiniteError(f"{self._diagnose(loss, parts)}. {FINITE_REMEDY}")
+            raise self._diagnose(loss, parts)
         if self.clip_grad_norm is not None and max(numbers[:-1]) > self.clip_grad_norm:
             for network, own in zip(self.networks, norms):
                 if own is not None:
@@ -262,7 +262,7 @@ class GradientStep:
         for name, value in self._rates.items():
             self.set_learning_rate(name, value)
 
-    def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> str:
+    def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
         if not torch.isfinite(loss):
             bad = [name for name, part in parts.items() if name and not torch.isfinite(part)]
             return f"the loss is {loss.item()}" + (f" ({' and '.join(bad)})" if bad else "")

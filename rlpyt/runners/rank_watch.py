@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from torch.distributed import DistError
 
 from rlpyt.algos import optim
-from rlpyt.errors import NonFiniteError, RankError, RankTimeout, RlpytError
+from rlpyt.errors import NonFiniteGradient, RankError, RankTimeout, RlpytError
 from rlpyt.runners import distributed
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import failure_text, summary_of, traceback_text
@@ -109,11 +109,9 @@ class Failure:
 
 def kind_of(error: BaseException) -> Kind:
     """Return the kind of failure of a rank that raised this error."""
-    if isinstance(error, NonFiniteError) and "but the gradient is not finite" in str(error):
+    if isinstance(error, NonFiniteGradient):
         return Kind.SHARED
-    if isinstance(error, RankError):
-        return Kind.LOST
-    if isinstance(error, DistError):
+    if isinstance(error, RankError | DistError):
         return Kind.LOST
     foreign = isinstance(error, RuntimeError) and not isinstance(error, RlpytError)
     lost = foreign and _comes_from_waiting(error) and _LOST_CONNECTION.search(str(error))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
+from rlpyt.errors import NonFiniteError, NonFiniteGradient
 from rlpyt.runners.rank_watch import (
     UNLIMITED,
     WAITS,
@@ -51,6 +52,12 @@ def test_errors_of_torchs_communication_follow_from_another_rank():
         "raise RuntimeError('Connection closed by peer')", "torch/distributed/c10d.py", "exec"
     )
     assert kind_of(error_of(lambda: exec(raised))) is Kind.LOST
+
+
+def test_a_gradient_that_is_not_finite_is_told_by_its_class():
+    message = "the loss is 1, but the gradient is not finite in pi"
+    assert kind_of(NonFiniteGradient(message)) is Kind.SHARED
+    assert kind_of(NonFiniteError(message)) is Kind.OWN
 
 
 def beats_of(*ranks):

@@ -9,7 +9,7 @@ from rlpyt.agents.pg.categorical import CategoricalPgAgent, RecurrentCategorical
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import CountEnv, TruncationEnv
-from rlpyt.errors import NonFiniteError
+from rlpyt.errors import NonFiniteError, NonFiniteGradient
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -273,7 +273,7 @@ def test_not_finite_gradient_names_the_parameter():
 
     a, b = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(3))
     step = GradientStep([a, b], torch.optim.Adam, 0.1, None, 1.0, names={a: "pi.0.weight"})
-    with pytest.raises(NonFiniteError, match=r"gradient is not finite in pi\.0\.weight\. Look"):
+    with pytest.raises(NonFiniteGradient, match=r"gradient is not finite in pi\.0\.weight\. Look"):
         step(a.abs().sqrt().sum() + b.sum())
 
 
@@ -281,7 +281,7 @@ def test_an_overflowing_gradient_norm_is_named():
     from rlpyt.algos.optim import GradientStep
 
     p = torch.nn.Parameter(torch.zeros(2))
-    with pytest.raises(NonFiniteError, match="not finite in its norm, which overflows"):
+    with pytest.raises(NonFiniteGradient, match="not finite in its norm, which overflows"):
         GradientStep([p], torch.optim.SGD, 0.5)((p * 1e30).sum())
 
 
