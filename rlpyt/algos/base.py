@@ -1,7 +1,8 @@
 """Base class of algorithms: the interface for runners, and an optimizer for the agent."""
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from types import MappingProxyType
@@ -12,7 +13,7 @@ import torch
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.diagnostics import Columns, UpdateRecord, read_means
-from rlpyt.algos.optim import GradientStep, checked_arguments, n_ranks
+from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.untrained import warn_of_untrained
@@ -72,6 +73,7 @@ class RlAlgorithm(Recorded):
     recorded: UpdateRecord
     _followers: dict[str, Callable[[Any], Any]]  # by name of the setting
     _fixed: dict[str, str]  # reasons, by name of the setting
+    update: Any  # method that trains on one batch
     mid_batch_reset: bool
     gradient_step: Any = None
     optimizer: Any = None  # optimizer of ``gradient_step``, or a custom one
@@ -274,19 +276,24 @@ class RlAlgorithm(Recorded):
         """Train on new samples or on replayed ones; return a named tuple of lists to log."""
         raise NotImplementedError(f"{type(self).__name__} must implement optimize_agent.")
 
-    def explain(self, error: NonFiniteError, update: Callable[[], object]) -> None:
-        """Add to an error the module where the first NaN or infinite number arises.
+    @contextmanager
+    def explained(self, *inputs: Any) -> Iterator[None]:
+        """Add to errors the module where the first NaN or infinite number of an update arises.
 
         Args:
-            error: error of an update; the run ends with it.
-            update: repeats the update.
+            inputs: arguments of ``update``, which is repeated after an error.
         """
-        networks = {k: v for k, v in vars(self.agent).items() if isinstance(v, torch.nn.Module)}
-        # A repeated backward pass would wait for the other ranks.
-        with torch.set_grad_enabled(n_ranks() == 1):
-            found = module_not_finite(networks, update)
-        if found:
-            error.args = (f"{error} The first output that is not finite is that of {found}.",)
+        try:
+            yield
+        except NonFiniteError as error:
+            agent = vars(self.agent).items()
+            networks = {k: v for k, v in agent if isinstance(v, torch.nn.Module)}
+            # Without gradient steps, in which ranks would wait for each other.
+            with torch.inference_mode():
+                found = module_not_finite(networks, partial(self.update, *inputs))
+            if found:
+                error.args = (f"{error} The first output that is not finite is that of {found}.",)
+            raise
 
     def record(self, **statistics: torch.Tensor) -> None:
         """Log the means of tensors of this update, in columns of these names.

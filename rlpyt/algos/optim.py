@@ -174,7 +174,7 @@ class GradientStep:
     ) -> dict[str, torch.Tensor]:
         """Take one step to minimize a loss or the sum of several.
 
-        Parameters without a gradient are not changed.
+        Parameters without a gradient are not changed; nothing is in ``torch.inference_mode``.
 
         Args:
             losses: scalar, or scalars by name; names appear in the message if one is not finite.
@@ -192,11 +192,8 @@ class GradientStep:
         try:
             for other in others:
                 loss = loss + other
-            if not loss.requires_grad:
-                raise ValueError(
-                    "the loss depends on no parameter. Look in loss and in the model's forward for "
-                    "detach(), torch.no_grad() or numpy operations."
-                )
+            if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
+                return {n.name: loss.new_zeros(n.n_members or 1) for n in self.networks}
             for parameter in self.parameters:
                 parameter.grad = None
             loss.backward()  # type: ignore[no-untyped-call]
@@ -265,25 +262,27 @@ class GradientStep:
     def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
         if not torch.isfinite(loss):
             bad = [name for name, part in parts.items() if name and not torch.isfinite(part)]
-            return f"the loss is {loss.item()}" + (f" ({' and '.join(bad)})" if bad else "")
+            text = f"the loss is {loss.item()}" + (f" ({' and '.join(bad)})" if bad else "")
+            return NonFiniteError(f"{text}. {FINITE_REMEDY}")
         bad = [
             self._name(p)
             for p in self.parameters
             if p.grad is not None and not torch.isfinite(p.grad).all()
         ]
         where = f"in {', '.join(bad[:5])}" if bad else "in its norm, which overflows"
-        return f"the loss is {loss.item():g}, but the gradient is not finite {where}"
+        text = f"the loss is {loss.item():g}, but the gradient is not finite {where}"
+        return NonFiniteGradient(f"{text}. {FINITE_REMEDY}")
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
 
 
 def check_losses(losses: Mapping[str, Any]) -> None:
-    """Check that losses, by name, are scalar tensors.
+    """Check that losses, by name, are scalar tensors with a gradient.
 
     Raises:
         TypeError: one is not a tensor.
-        ValueError: one has several elements.
+        ValueError: one has several elements, or none depends on a parameter.
     """
     for name, loss in losses.items():
         what = f"the loss {name!r}" if name else "the loss"
@@ -297,6 +296,11 @@ def check_losses(losses: Mapping[str, Any]) -> None:
                 f"{what} must be a scalar, got a tensor of shape {tuple(loss.shape)}. Take its "
                 "mean(), or valid_mean over valid samples."
             )
+    if not any(loss.requires_grad for loss in losses.values()):
+        raise ValueError(
+            "the loss depends on no parameter. Look in loss and in the model's forward for "
+            "detach(), torch.no_grad() or numpy operations."
+        )
 
 
 def n_ranks() -> int:

@@ -4,7 +4,6 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +32,7 @@ from rlpyt.algos.sequences import (
     valid_and_ends,
 )
 from rlpyt.envs.base import BatchSpec
-from rlpyt.errors import NonFiniteError, ReplayNotReady
+from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
@@ -641,11 +640,8 @@ class ReplayAlgo(SequenceSettings):
             opt_info: named tuple with a list for each of ``opt_info_fields``.
         """
         inputs = self.on_device(batch)
-        try:
+        with self.explained(inputs):
             statistics, priorities = self.update(inputs)
-        except NonFiniteError as error:
-            self.explain(error, partial(self.update, inputs))
-            raise
         self.recorded.end_update()
         if self.prioritized_replay:
             self._prioritize(batch, priorities)

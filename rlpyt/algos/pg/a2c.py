@@ -1,7 +1,6 @@
 """Advantage actor-critic, synchronous (Mnih et al. 2016, without the asynchrony)."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +8,6 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
@@ -45,11 +43,8 @@ class A2C(PolicyGradientAlgo):
         """Take one gradient step on the samples."""
         self.apply_schedule(itr)
         inputs = self.with_normalized_rewards(samples)
-        try:
+        with self.explained(inputs):
             statistics = self.update(inputs)
-        except NonFiniteError as error:
-            self.explain(error, partial(self.update, inputs))
-            raise
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())

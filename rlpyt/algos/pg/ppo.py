@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +23,6 @@ from rlpyt.algos.pg.losses import (
     value_loss,
 )
 from rlpyt.envs.base import BatchSpec
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
@@ -148,11 +146,8 @@ class PPO(PolicyGradientAlgo):
         statistics = []
         epochs = (self._minibatches(batch, state) for _ in range(self.epochs))
         for inputs, init_rnn_state in chain.from_iterable(epochs):
-            try:
+            with self.explained(inputs, init_rnn_state):
                 result = self.update(inputs, init_rnn_state)
-            except NonFiniteError as error:
-                self.explain(error, partial(self.update, inputs, init_rnn_state))
-                raise
             self.recorded.end_update()
             if not result:
                 break

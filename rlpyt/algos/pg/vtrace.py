@@ -2,7 +2,6 @@
 
 from collections import namedtuple
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -22,7 +21,6 @@ from rlpyt.algos.pg.losses import (
 )
 from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
 from rlpyt.envs.base import BatchSpec
-from rlpyt.errors import NonFiniteError
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
@@ -99,11 +97,8 @@ class VTrace(PolicyGradientAlgo):
         """
         self.apply_schedule(itr if sampler_itr is None else sampler_itr)
         inputs = self.with_normalized_rewards(samples)
-        try:
+        with self.explained(inputs):
             statistics = self.update(inputs)
-        except NonFiniteError as error:
-            self.explain(error, partial(self.update, inputs))
-            raise
         self.update_counter += 1
         self.update_obs_rms(samples)
         return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
