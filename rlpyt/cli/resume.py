@@ -11,7 +11,7 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import finish, program, showing_how_to_resume
 from rlpyt.experiments.options import CONFIG, read_config
-from rlpyt.experiments.run import prepare_resumed, rebuilt, train
+from rlpyt.experiments.run import rebuilt, train
 from rlpyt.experiments.settings import scheduled_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
@@ -74,7 +74,7 @@ def _resume_script(command: Resume) -> int:
     say(f"Resuming {script.name}, up to {steps:,} steps, in {command.run}")
     rundir.check_files(command.run, links=script.trusted)
     with showing_how_to_resume(command.run), blaming(script.path, script.trusted):
-        script.resume(steps, [RequireRemainingSteps(), ProgressHook()], prepare_resumed)
+        script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
     say(f"Next: {program()} eval {command.run} --episodes 100")
     return 0
 

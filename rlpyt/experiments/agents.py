@@ -1,12 +1,15 @@
 """Agents built from options."""
 
+import contextlib
 import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from torch.utils._pytree import tree_leaves
 
 from rlpyt.agents.building import named_arguments
@@ -14,6 +17,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import base_algorithm, class_named, import_named
 from rlpyt.models.image_encoder import SMALL
 from rlpyt.models.network import Network
+from rlpyt.utils.checkpoint import CheckpointError, saved_shapes
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import label
@@ -38,6 +42,12 @@ CONTROL = {
 LOCAL_AGENTS = ("serial", "cpu", "ray")
 # Evolution strategies, which all use the same agent.
 EVOLUTION = ("cmaes", "cem", "openai_es")
+# Arguments of the networks, by the agent's attribute with their class.
+NETWORKS = {
+    "ModelCls": "model_kwargs",
+    "QModelCls": "q_model_kwargs",
+    "VModelCls": "v_model_kwargs",
+}
 KERNEL_DIMS = 4  # of the weights of a convolution
 # Arguments that define the schedule of epsilon in training.
 EPSILONS = ("eps_init", "eps_final", "eps_final_min", "eps_itr_min", "eps_itr_max")
@@ -121,18 +131,24 @@ def use_saved_convolutions(agent: Any, state: Any) -> None:
 
     Args:
         agent: agent of a saved run.
-        state: saved state of the agent.
+        state: saved state of the agent, or a tree with tensors of the same shapes.
     """
     shapes = [np.shape(x) for x in tree_leaves(state)]
     kernels = {(out, *size) for out, _, *size in (s for s in shapes if len(s) == KERNEL_DIMS)}
     if kernels != {(n, k, k) for n, k in zip(SMALL["channels"], SMALL["kernel_sizes"])}:
         return
-    for prefix in ("", "Q", "V"):
-        Model = getattr(agent, f"{prefix}ModelCls", None)
-        given: Any = getattr(agent, f"{prefix}_model_kwargs".lower().lstrip("_"), None)
+    for name, kwargs in NETWORKS.items():
+        Model: Any = getattr(agent, name, None)
+        given: Any = getattr(agent, kwargs, None)
         ours = given is not None and isinstance(Model, type) and issubclass(Model, Network)
         if ours and "encoder" in named_arguments(Model) and not {"encoder", "encoders"} & {*given}:
             given["encoder"] = SMALL
+
+
+def prepare_resumed(agent: Any, checkpoints: Path) -> None:
+    """Let the agent of a run that is resumed have the network with which it was saved."""
+    with contextlib.suppress(CheckpointError, OSError, SafetensorError):  # raised later
+        use_saved_convolutions(agent, saved_shapes(checkpoints))
 
 
 def collector_kwargs(options: RunOptions) -> dict[str, Any]:

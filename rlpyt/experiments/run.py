@@ -15,7 +15,7 @@ import torch
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments import hub, rundir, script_runs
-from rlpyt.experiments.agents import build_agent, use_saved_convolutions
+from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_convolutions
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
@@ -30,7 +30,7 @@ from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unw
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
-from rlpyt.utils.checkpoint import MANIFEST, CheckpointError, load_checkpoint
+from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
@@ -116,15 +116,9 @@ def train(
 def _prepare_agent(agent: Any, options: RunOptions, run_dir: Path, resume: bool) -> None:
     """Let an agent, not initialized, start from another run, or have its own saved network."""
     if resume:
-        prepare_resumed(agent, run_dir, run_dir / rundir.CHECKPOINTS)
+        prepare_resumed(agent, run_dir / rundir.CHECKPOINTS)
     else:
         _set_initial_agent(agent, options)
-
-
-def prepare_resumed(agent: Any, run_dir: Path, checkpoints: Path) -> None:
-    """Let the agent of a run that is resumed have the network with which it was saved."""
-    with contextlib.suppress(DamagedFile, CheckpointError, OSError):  # raised later
-        use_saved_convolutions(agent, _saved_agent(run_dir, checkpoints)[0])
 
 
 def _set_initial_agent(agent: Any, options: RunOptions) -> None:

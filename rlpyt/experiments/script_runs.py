@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from rlpyt.agents.base import BaseAgent
 from rlpyt.envs.gym import make as make_gym
 from rlpyt.experiments import rundir
+from rlpyt.experiments.agents import prepare_resumed
 from rlpyt.experiments.build import EnvRecipe, env_recipe
 from rlpyt.experiments.registry import (
     check_env_maker,
@@ -246,18 +247,12 @@ class ScriptRun:
         params = read_json(self.run_dir / "params.json", "the settings of a run", NAMED)
         return {"run_ID": params["run_ID"], "name": params["name"]}
 
-    def resume(
-        self,
-        n_steps: int,
-        hooks: Sequence[Any] = (),
-        prepare: Callable[[Any, Path, Path], None] = lambda agent, run_dir, checkpoints: None,
-    ) -> None:
+    def resume(self, n_steps: int, hooks: Sequence[Any] = ()) -> None:
         """Resume training from the latest checkpoint.
 
         Args:
             n_steps: environment steps of the complete run.
             hooks: hooks of the runner, besides its own.
-            prepare: called with the agent, the run directory and that of its checkpoints.
 
         Raises:
             ValueError: a part has no description; the message names it.
@@ -267,7 +262,7 @@ class ScriptRun:
         parts |= {"n_steps": n_steps, "resume_from": self.checkpoints}
         parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
         runner = self._find(self._runner["$call"])(**parts)
-        prepare(runner.agent, self.run_dir, self.checkpoints)
+        prepare_resumed(runner.agent, self.checkpoints)
         with logger.session():
             logger.set_console(False)  # hooks show progress
             with run_context(self.run_dir, **self.named(), **self.logging, resume=True):

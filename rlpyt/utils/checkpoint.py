@@ -144,6 +144,18 @@ def load_checkpoint(directory: PathLike, follow_links: bool = False) -> Checkpoi
     raise CheckpointError(f"no valid checkpoint in {path}: {'; '.join(problems)}.")
 
 
+def saved_shapes(directory: PathLike) -> list[torch.Tensor]:
+    """Return the tensors of the newest checkpoint without their numbers, on the meta device.
+
+    Raises:
+        CheckpointError: there is no checkpoint.
+        OSError, safetensors.SafetensorError: its file is missing or damaged.
+    """
+    with safetensors.safe_open(_candidates(Path(directory))[0] / TENSORS, "pt") as file:
+        parts = map(file.get_slice, file.keys())
+        return [torch.empty(part.get_shape(), device="meta") for part in parts]
+
+
 def _to_write(state: dict[Any, Any], meta: dict[str, Any] | None) -> tuple[EncodedState, list[str]]:
     if not isinstance(state, dict):
         raise TypeError(f"state must be a dict, got a {type(state).__name__}.")

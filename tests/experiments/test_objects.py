@@ -17,12 +17,14 @@ from rlpyt.agents.pg.vector import GaussianMlpAgent
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.errors import DamagedFile
+from rlpyt.experiments import run as run_module
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.options import read_options
 from rlpyt.models import image_encoder
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils import checkpoint
 from rlpyt.utils.checks import setting
 from rlpyt.utils.logging.context import run_context
 from tests.cli.test_commands import rlpyt_command
@@ -339,7 +341,12 @@ def test_a_run_with_the_former_network_of_images_is_loaded_and_resumed(algo, tmp
     assert (32, 16, 3, 3) in shapes.values() and (64, 32, 3, 3) not in shapes.values()
     loaded = rlpyt.load(tmp_path)
     assert loaded.evaluate(1) == run.evaluate(1)
+    paths = []
+    for module, name in ((checkpoint, "_read"), (run_module, "read_snapshot")):
+        read = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, read=read: paths.append(a[0]) or read(*a))
     assert rlpyt_command("resume", str(tmp_path), "--steps", "64") == 0
+    assert len(paths) == 2  # the checkpoint, then the agent for the evaluation at the end
     loaded = rlpyt.load(tmp_path)
     assert {name: x.shape for name, x in loaded.agent.model.state_dict().items()} == shapes
     assert loaded.itr == 3  # 64 steps
