@@ -129,7 +129,7 @@ class BaseAgent(Recorded):
         self._version = -1  # version of the parameters last taken from the mailbox
         self.policy_updates = 0  # number of gradient steps of those parameters
         self._mode: str | None = None
-        self._modules: tuple[Any, list[Any]] = (None, [])  # (the model, all its modules)
+        self._modules: tuple[Any, list[Any]] = ((), [])  # (networks, all their modules)
 
     # Hooks of subclasses.
 
@@ -575,23 +575,27 @@ class BaseAgent(Recorded):
         self.deterministic = deterministic
 
     def _set_training(self, training: bool) -> None:
-        """Do the same as ``model.train(training)``, without its checks.
+        """Do the same as ``train(training)`` of every trained network, without its checks.
 
         They took a tenth of deep Q-learning's time on CartPole.
         """
-        if self.model is None:  # an agent without a network
-            return
-        model, (cached_model, modules) = unwrap_ddp(self.model), self._modules
-        if cached_model is not model:
-            modules = [*model.modules()]
+        networks = tuple(map(unwrap_ddp, self._trained_networks()))
+        cached_networks, modules = self._modules
+        if cached_networks != networks:
+            modules = [m for network in networks for m in network.modules()]
             inherited = (type(m).train is torch.nn.Module.train for m in modules)
             if not all(inherited) or any("training" not in m.__dict__ for m in modules):
                 modules = []  # a user's module overrides ``train``
-            self._modules = (model, modules)
+            self._modules = (networks, modules)
         if not modules:
-            model.train(training)
+            for network in networks:
+                network.train(training)
         for module in modules:
             module.__dict__["training"] = training
+
+    def _trained_networks(self) -> tuple[Any, ...]:
+        """Return the networks that training changes; an agent may have none."""
+        return () if self.model is None else (self.model,)
 
     # Parameters.
 

@@ -342,6 +342,9 @@ class QpgAgent(BaseAgent):
 
     # Networks by name.
 
+    def _trained_networks(self) -> tuple[Any, ...]:
+        return self.model, self.q_model
+
     def _networks(self) -> dict[str, Any]:
         """Return all networks built so far except the policy, by their names in the state."""
         named = {

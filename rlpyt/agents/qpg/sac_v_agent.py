@@ -54,6 +54,9 @@ class SacAgent(SacAgentWithoutV):
         self.target_v_model = self._target_of(self.v_model)
         self._share_statistics()
 
+    def _trained_networks(self) -> tuple[Any, ...]:
+        return *super()._trained_networks(), self.v_model
+
     def _networks(self) -> dict[str, Any]:
         named = {"v_model": self.v_model, "target_v_model": self.target_v_model}
         more = {name: network for name, network in named.items() if network is not None}

@@ -641,6 +641,17 @@ def test_trying_out_leaves_no_trace():
     assert torch.equal(torch.rand(1), expected)
 
 
+@pytest.mark.parametrize("kind", AGENTS)
+def test_modes_reach_all_trained_networks_but_no_target(kind):
+    agent = initialized(kind)
+    networks = {"model": agent.model, **agent._networks()}
+    for enter, training in ((agent.train_mode, True), (agent.eval_mode, False)):
+        enter(0)
+        for name, network in networks.items():
+            expected = training and not name.startswith("target")
+            assert all(m.training == expected for m in network.modules()), name
+
+
 def test_a_policys_state_alone_may_be_given_by_its_name():
     policy = initialized("sac").state_dict()["model"]
     agent = AGENTS["sac"](initial_model_state_dict={"model": policy})
