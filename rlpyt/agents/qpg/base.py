@@ -23,7 +23,6 @@ from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.observation import images_of, marked_shape
-from rlpyt.models.pg.joint import output_sizes
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
@@ -88,7 +87,7 @@ class QpgAgent(BaseAgent):
     hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
     action_std: float | None = None
     early_std: float | None = None
-    scale: Any = None  # `ActionScale` of a Box
+    scale: Any = None  # `ActionScale` of a Box, `PolicyParts` of other spaces
 
     def __init__(
         self,
@@ -237,8 +236,7 @@ class QpgAgent(BaseAgent):
     @property
     def prev_action_size(self) -> int:
         """Return the size of ``action_input``, which memories read."""
-        sizes = [self.scale.size] if self.parts is None else output_sizes(self.parts.sizes)
-        return sum(sizes)
+        return self.scale.size  # type: ignore[no-any-return]
 
     def _build_targets(self) -> None:
         """Copy the networks that have targets."""

@@ -13,9 +13,10 @@ from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.distributions.joint import Joint
 from rlpyt.distributions.multi_categorical import MultiCategorical
 from rlpyt.models.observation import is_composite
+from rlpyt.models.pg.joint import output_sizes
 from rlpyt.spaces.action_mask import valid_or_all
 from rlpyt.spaces.base import Space
-from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_func, buffer_to, leaves_of
 from rlpyt.utils.tensor import to_onehot
 
 MAX_COMBINATIONS = 64  # largest number of combinations of choices that critics enumerate
@@ -56,6 +57,8 @@ class PolicyParts:
         n_parts: P, number of parts.
         names: name of each part, such as "arm.force"; "" for a space without parts.
         distribution: distribution of actions, with Boxes in units of [-1, 1].
+        gaussians: distributions of the Boxes.
+        size: D, size of an action in the models' form, see ``to_unit``.
         n_combinations: C, number of combinations of enumerated choices; ``None``: no choices.
         input_size: F, size of the critics' further input.
 
@@ -66,7 +69,7 @@ class PolicyParts:
 
     def __init__(self, action_space: Space, make_gaussian: Callable[[int], Gaussian]) -> None:
         self.sizes = action_parts(action_space)
-        self.n_parts = len(self.sizes)
+        self.n_parts, self.size = len(self.sizes), sum(output_sizes(self.sizes))
         leaves = action_leaves(action_space)
         self.names = [path.removeprefix(".") for path, _ in leaves]
         self._scales: list[ActionScale | None] = []
@@ -83,6 +86,7 @@ class PolicyParts:
         self.distribution: Any = self._parts[0]
         if self.is_joint:
             self.distribution = Joint(self._parts, action_space.null_value())
+        self.gaussians = [part for part in self._parts if isinstance(part, Gaussian)]
         self._set_enumeration()
 
     def _set_enumeration(self) -> None:
@@ -99,12 +103,6 @@ class PolicyParts:
         self.input_size = sum(size for size in self.sizes if isinstance(size, int)) + sum(others)
 
     # Acting.
-
-    def set_std(self, std: Any) -> None:
-        """Set the standard deviation of all Boxes, in units of [-1, 1]; ``None``: the policy's."""
-        for part in self._parts:
-            if isinstance(part, Gaussian):
-                part.set_std(std)
 
     def dist_info(self, *outputs: Any) -> Any:
         """Return the record of all parts' parameters, given the model's outputs in order."""
@@ -127,13 +125,23 @@ class PolicyParts:
 
         return buffer_func(action, convert)
 
-    def action_input(self, action: Any) -> Tensor:
+    def to_unit(self, action: Any) -> Tensor:
         """Return one-hot vectors of all choices and Boxes in units of [-1, 1], [.., D]."""
         boxes, choices = self._split(action)
         pairs = zip(choices, self._n_choices, strict=True)
         return torch.cat([*boxes, *(to_onehot(x, n, torch.float32) for x, n in pairs)], -1)
 
     # Training.
+
+    def q_values(self, network: Any, inputs: tuple[Any, ...], action: Any, device: Any) -> Any:
+        """Return values [E, ..] of recorded actions; [E, .., C] of all choices of a ``Draw``."""
+        if isinstance(action, Draw):
+            return network(*inputs, action.vector)
+        vector, index = self.critic_input(buffer_to(action, device))
+        q = network(*inputs, vector)
+        if index is None:
+            return q
+        return q.gather(-1, index.expand(q.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
     def critic_input(self, action: Any) -> tuple[Tensor, Tensor | None]:
         """Return the critics' further input for recorded actions, and the combination chosen.

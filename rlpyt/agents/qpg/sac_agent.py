@@ -11,7 +11,7 @@ from torch import Tensor
 from rlpyt.agents.base import FastPolicy, ModelFactory, Sample
 from rlpyt.agents.building import as_arguments
 from rlpyt.agents.qpg.base import QpgAgent, wide_std
-from rlpyt.agents.qpg.parts import Draw, PolicyParts
+from rlpyt.agents.qpg.parts import PolicyParts
 from rlpyt.distributions.base import namespace
 from rlpyt.distributions.categorical import DistInfo
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
@@ -23,7 +23,7 @@ from rlpyt.models.qpg.mlp import JointPiMlpModel, PiMlpModel, QofMuMlpModel
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.spaces.action_mask import choices_of
 from rlpyt.spaces.base import Space
-from rlpyt.utils.buffer import Arrays, Tensors, buffer_to
+from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
@@ -59,6 +59,7 @@ class SacAgent(QpgAgent):
     ModelCls, QModelCls = PiMlpModel, QofMuMlpModel
     has_v = False
     _std: Any = None  # standard deviation of the noise as it was set
+    _record: Any = DistInfoStd
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class SacAgent(QpgAgent):
 
     def make_dist_info(self, *outputs: Any) -> Any:
         """Return mean and log standard deviation before squashing, or the record of all parts."""
-        return DistInfoStd(*outputs) if self.parts is None else self.parts.dist_info(*outputs)
+        return self._record(*outputs)
 
     # Actions other than a single Box.
 
@@ -111,9 +112,11 @@ class SacAgent(QpgAgent):
         composite = is_composite(action_space.shape)
         if self.has_v or (not composite and choices_of(action_space) is None):
             super()._set_action_space(action_space)
+            self._gaussians = [self.distribution]
             return
-        self.parts = PolicyParts(action_space, self.make_distribution)
-        self.distribution = self.parts.distribution
+        self.scale = self.parts = PolicyParts(action_space, self.make_distribution)
+        self.distribution, self._gaussians = self.parts.distribution, self.parts.gaussians
+        self._record = self.parts.dist_info
         if self.n_quantiles is not None:
             raise ValueError(
                 f"n_quantiles must be None for {action_space}, got {self.n_quantiles}: quantiles "
@@ -144,13 +147,11 @@ class SacAgent(QpgAgent):
         return self._build(ModelCls, self.model_kwargs, "model_kwargs")
 
     def _mask_outputs(self, outputs: Any, mask: Tensor) -> Any:
-        return outputs if self.parts is None else mask_parts(outputs, mask, self.parts.sizes)
+        return mask_parts(outputs, mask, self.parts.sizes)
 
     def _set_std(self, std: Any) -> None:
-        if self.parts is None:
-            super()._set_std(std)
-        else:
-            self.parts.set_std(std)
+        for gaussian in self._gaussians:
+            gaussian.set_std(std)
         self._std = std
 
     def _takes_mode(self) -> bool:
@@ -158,34 +159,19 @@ class SacAgent(QpgAgent):
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, ...] in the space's units; record their distribution."""
-        if self.parts is None:
-            return super().choose(outputs, sample)
         dist_info = self.make_dist_info(*outputs)
-        explores = self._std is not None and self._std != 0
-        action = sample(uniform_choices(dist_info) if explores else dist_info)
-        return self.parts.to_space(action), (dist_info,)
+        action = sample(uniform_choices(dist_info) if self._std else dist_info)
+        return self.scale.to_space(action), (dist_info,)
 
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
-        reads_mask = self.parts is None or masks_actions(self.model)
-        return None if self.mask_sizes is not None and not reads_mask else super().fast_policy()
-
-    def action_input(self, prev_action: Tensors) -> Any:
-        """Return the previous action in the models' form: units of [-1, 1], one-hot choices."""
-        if self.parts is None:
-            return super().action_input(prev_action)
-        return self.parts.action_input(prev_action)
+        reads_mask = self.mask_sizes is None or masks_actions(self.model)
+        return super().fast_policy() if reads_mask else None
 
     def _q_values(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
         if self.parts is None:
             return super()._q_values(network, inputs, action)
-        if isinstance(action, Draw):
-            return network(*inputs, action.vector)
-        vector, index = self.parts.critic_input(buffer_to(action, self.device))
-        q = network(*inputs, vector)
-        if index is None:
-            return q
-        return q.gather(-1, index.expand(q.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+        return self.parts.q_values(network, inputs, action, self.device)
 
     # Training.
 
@@ -211,17 +197,19 @@ class SacAgent(QpgAgent):
         """
         (inputs,) = self._inputs_of(("model",), observation, prev_action, prev_reward)
         if self.parts is not None:
-            if self.recurrent:  # the memory has run; these are ``HeadInputs``
-                outputs, mask = self.model(*inputs), inputs[0].mask
-                if mask is not None and not masks_actions(self.model):
-                    outputs = self._mask_outputs(outputs, mask)
-            else:
-                outputs, _ = self._run(self.model, inputs)
-            dist_info = self.make_dist_info(*outputs)
+            dist_info = self.make_dist_info(*self._masked_outputs(inputs))
             return (*self.parts.draw(dist_info, reparameterize), dist_info)
         dist_info = self.make_dist_info(*self.model(*inputs))
         action, log_pi = self.distribution.sample_loglikelihood(dist_info, reparameterize)
         return self.scale.to_space(action), log_pi, dist_info
+
+    def _masked_outputs(self, inputs: tuple[Any, ...]) -> Any:
+        if not self.recurrent:
+            return self._run(self.model, inputs)[0]
+        outputs, mask = self.model(*inputs), inputs[0].mask  # after the memory, ``HeadInputs``
+        if mask is None or masks_actions(self.model):
+            return outputs
+        return self._mask_outputs(outputs, mask)
 
     @torch.no_grad()
     def target_q(

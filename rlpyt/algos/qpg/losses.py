@@ -62,26 +62,21 @@ def squared_errors(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def soft_target(
-    next_q: Tensor, log_pi: Tensor, alpha: Tensor | float, return_: Tensor, discount_n: Tensor
+    next_q: Tensor, prob: Tensor | None, penalty: Tensor, return_: Tensor, discount_n: Tensor
 ) -> Tensor:
     """Return R + g (min_i Q'_i(s', a') - alpha log pi(a'|s'))   (Haarnoja et al. 2018b, eq. 3, 5).
 
     Args:
-        next_q: [E, B], values of the target critics.
-        log_pi: [B].
-        alpha: temperature.
+        next_q: [E, B], values of the target critics; [E, B, C] of C discrete choices.
+        prob: [B, C], probabilities of the choices; ``None``: there are none.
+        penalty: [B], alpha log pi(a'|s').
         return_, discount_n: [B].
     """
-    return return_ + discount_n * (next_q.amin(0) - alpha * log_pi)
+    return return_ + discount_n * (expected_value(next_q.amin(0), prob) - penalty)
 
 
 def truncated_target(
-    next_z: Tensor,
-    n_drop: int,
-    log_pi: Tensor,
-    alpha: Tensor | float,
-    return_: Tensor,
-    discount_n: Tensor,
+    next_z: Tensor, n_drop: int, penalty: Tensor, return_: Tensor, discount_n: Tensor
 ) -> Tensor:
     """Return R + g (z_(k) - alpha log pi(a'|s')) for the E (N - n_drop) smallest quantiles.
 
@@ -90,15 +85,14 @@ def truncated_target(
     Args:
         next_z: [E, B, N], quantiles of the target critics.
         n_drop: number of quantiles dropped per critic.
-        log_pi, alpha, return_, discount_n: see ``soft_target``.
+        penalty, return_, discount_n: see ``soft_target``.
 
     Returns:
         [B, E (N - n_drop)].
     """
     E, B, N = next_z.shape
     pooled = next_z.transpose(0, 1).reshape(B, E * N).sort(-1).values[:, : E * (N - n_drop)]
-    bootstrap = pooled - (alpha * log_pi).unsqueeze(-1)
-    return return_.unsqueeze(-1) + discount_n.unsqueeze(-1) * bootstrap
+    return return_.unsqueeze(-1) + discount_n.unsqueeze(-1) * (pooled - penalty.unsqueeze(-1))
 
 
 def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -322,16 +322,14 @@ class SAC(QpgAlgo):
             return (q_losses, None, None), (q, None, None, td_abs_errors)
         with frozen(self.agent.q_model):
             pi_loss, log_pi, mean, log_std = self.compiled(self.pi_loss)(samples)
-        alpha_loss, one_box = None, self.agent.parts is None
+        alpha_loss = None
         if self.fixed_alpha is None:
             # Gradient with respect to log alpha without the factor alpha; it has the same sign.
             excess = log_pi + self._target_entropy_of(samples)
-            # [B, P] -> [P] of P parts
-            excess = excess.mean() if one_box else excess.flatten(0, -2).mean(0)
-            alpha_loss = -self.log_alpha * mean_over_ranks(excess, self.world_size)
-            alpha_loss = alpha_loss if one_box else alpha_loss.sum()
+            excess = excess.reshape(-1, *self.log_alpha.shape).mean(0)  # a scalar, or [P]
+            alpha_loss = (-self.log_alpha * mean_over_ranks(excess, self.world_size)).sum()
             self.record(alphaLoss=alpha_loss)
-        self.record(entropy=-log_pi if one_box else -log_pi.sum(-1))
+        self.record(entropy=-self._sum_of_parts(log_pi))
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
     def q_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -362,17 +360,14 @@ class SAC(QpgAlgo):
         E, M = len(next_q), self.n_target_critics
         if M is not None and M < E:  # with M == E the permutation would not change the result
             next_q = next_q[torch.randperm(E, device=next_q.device)[:M]]
-        if isinstance(action, Draw):
-            value = expected_value(next_q.amin(0), action.prob) - (self.alpha * log_pi).sum(-1)
-            bootstrap = self.bootstrap_discount(samples) * value
-            return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
-        prior = self.get_action_prior(action)
-        entropy_and_return = (log_pi, self.alpha, self.reward_scale * samples.return_)
-        discount_n = self.bootstrap_discount(samples)
-        if next_q.dim() > log_pi.dim() + 1:
-            next_q = next_q + (prior if isinstance(prior, float) else prior.unsqueeze(-1))
-            return truncated_target(next_q, self.n_drop_quantiles, *entropy_and_return, discount_n)
-        return soft_target(next_q + prior, *entropy_and_return, discount_n)
+        terms = (
+            self._penalty(action, log_pi),
+            self.reward_scale * samples.return_,
+            self.bootstrap_discount(samples),
+        )
+        if self.agent.n_quantiles is not None:
+            return truncated_target(next_q, self.n_drop_quantiles, *terms)
+        return soft_target(next_q, prob_of(action), *terms)
 
     def pi_loss(self, samples: NamedArrayTuple) -> tuple[Any, ...]:
         """Return the policy loss E[alpha log pi(a|s) - Q(s, a)], with a drawn from the policy.
@@ -393,19 +388,20 @@ class SAC(QpgAlgo):
         action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
         cost = self._policy_cost(inputs, action, log_pi)
         loss = cost.mean()
-        score = None if self.reparameterize else log_pi
         if isinstance(action, Draw):
-            score = action.score
-        if score is not None:
-            with torch.no_grad():
-                other, other_log_pi, _ = self.forward(self.agent.pi, *inputs)
-                baseline = self._policy_cost(inputs, other, other_log_pi)
-            score_loss = (score * (cost - baseline).detach()).mean()
-            loss = loss + score_loss if isinstance(action, Draw) else score_loss
-        if isinstance(action, Draw):
+            if action.score is not None:
+                loss = loss + self._score_loss(inputs, cost, action.score)
             return loss, log_pi.detach(), None, None
+        if not self.reparameterize:
+            loss = self._score_loss(inputs, cost, log_pi)
         record = (log_pi, dist_info.mean, dist_info.log_std)
         return loss, *(x.detach() for x in record)
+
+    def _score_loss(self, inputs: Any, cost: torch.Tensor, score: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            other, log_pi, _ = self.forward(self.agent.pi, *inputs)
+            baseline = self._policy_cost(inputs, other, log_pi)
+        return (score * (cost - baseline).detach()).mean()
 
     def _policy_cost(self, inputs: Any, action: Any, log_pi: torch.Tensor) -> torch.Tensor:
         """Return alpha log pi(a|s) - log prior(a) - Q(s, a), [B].
@@ -413,17 +409,18 @@ class SAC(QpgAlgo):
         Of a ``Draw`` it is the expectation over the enumerated choices.
         """
         q = self.forward(self.agent.q, *inputs, action)
-        cost: torch.Tensor
-        if isinstance(action, Draw):
-            q = q.amin(0) if self.n_target_critics is None else q.mean(0)
-            cost = (self.alpha * log_pi).sum(-1) - expected_value(q, action.prob)
-            return cost
-        if q.dim() > log_pi.dim() + 1:
+        if self.agent.n_quantiles is not None:
             q = q.mean((0, -1))
         else:
             q = q.amin(0) if self.n_target_critics is None else q.mean(0)
-        cost = self.alpha * log_pi - self.get_action_prior(action) - q
-        return cost
+        return self._penalty(action, log_pi) - expected_value(q, prob_of(action))
+
+    def _penalty(self, action: Any, log_pi: torch.Tensor) -> torch.Tensor:
+        """Return alpha log pi(a|s) - log prior(a), [B], summed over the parts of an action."""
+        return self._sum_of_parts(self.alpha * log_pi - self.get_action_prior(action))
+
+    def _sum_of_parts(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.agent.parts is None else x.sum(-1)
 
     def _target_entropy_of(self, samples: NamedArrayTuple) -> Any:
         """Return the target entropy: a number, or of P parts [P], with a mask of choices [B, P]."""
@@ -473,6 +470,11 @@ class SAC(QpgAlgo):
             with torch.no_grad():
                 log_alpha = torch.as_tensor(state_dict["log_alpha"])
                 self.log_alpha.copy_(log_alpha.reshape(self.log_alpha.shape))
+
+
+def prob_of(action: Any) -> torch.Tensor | None:
+    """Return the probabilities [.., C] of the enumerated choices of a ``Draw``, or ``None``."""
+    return action.prob if isinstance(action, Draw) else None
 
 
 def append_statistics(

@@ -49,7 +49,7 @@ def test_squared_errors():
 
 def test_soft_target():
     next_q, log_pi, r, g = torch.randn(E, B), torch.randn(B), torch.randn(B), torch.rand(B)
-    y = soft_target(next_q, log_pi, 0.3, r, g)
+    y = soft_target(next_q, None, 0.3 * log_pi, r, g)
     for b in range(B):
         value = min(float(next_q[e, b]) for e in range(E)) - 0.3 * float(log_pi[b])
         assert y[b].item() == pytest.approx(float(r[b]) + float(g[b]) * value, rel=1e-5)
@@ -58,7 +58,7 @@ def test_soft_target():
 @pytest.mark.parametrize("n_drop", [0, 1, 3])
 def test_truncated_target_pools_and_sorts_the_quantiles_of_all_critics(n_drop):
     next_z, log_pi, r, g = torch.randn(E, B, N), torch.randn(B), torch.randn(B), torch.rand(B)
-    y = truncated_target(next_z, n_drop, log_pi, torch.tensor(0.3), r, g)
+    y = truncated_target(next_z, n_drop, 0.3 * log_pi, r, g)
     assert y.shape == (B, E * (N - n_drop))
     for b in range(B):
         pooled = sorted(float(next_z[e, b, k]) for e in range(E) for k in range(N))
