@@ -5,6 +5,7 @@ import locale
 import os
 import random
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -227,6 +228,15 @@ def test_the_marked_seed_changes_no_number():
     mark_torch_seed()
     assert torch.initial_seed() != 4
     assert all(map(torch.equal, expected, (torch.rand(700), torch.randn(3))))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is only told when it is set")
+def test_the_file_mode_mask_is_read_without_setting_it(monkeypatch):
+    before = os.umask(0o027)
+    with monkeypatch.context() as context:
+        context.setattr(os, "umask", lambda mask: pytest.fail("threads would see another mask"))
+        found = next(setting.get() for setting in SETTINGS if "umask" in setting.name)
+    assert (os.umask(before), found) == (0o027, 0o027)
 
 
 def test_a_usual_environment_changes_nothing_and_costs_nothing():
