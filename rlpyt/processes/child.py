@@ -1,6 +1,7 @@
 """Child side of process control: a child's specification, and the loop that runs commands."""
 
 import contextlib
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -11,8 +12,8 @@ from rlpyt.processes.status import WorkerStatus, allocate_progress
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.stacks import StackFile
 
-MAIN_REMEDY = (
-    "A worker does not run the script, so it cannot pass functions and classes of the script to "
+PICKLING_REMEDY = (
+    "A worker does not run the script, and passes only named functions and classes of modules to "
     "processes that it starts. Move them to a module, or use the serial sampler"
 )
 
@@ -141,8 +142,8 @@ def failure_reply(error: BaseException, built: Child | None) -> Reply:
         return Reply("raised", serialize.dumps(error))
     status = None if built is None else built.where()
     summary = processes.summary_of(error)
-    if "on __main__ failed" in summary and "pickle" in summary:
-        summary = f"{summary.rstrip('.')}. {MAIN_REMEDY}"
+    if isinstance(error, pickle.PicklingError):
+        summary = f"{summary.rstrip('.')}. {PICKLING_REMEDY}"
     return Reply("error", (summary, processes.traceback_text(error), status))
 
 

@@ -3,6 +3,7 @@
 import json
 import multiprocessing as mp
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.processes.call import run_in_child
-from rlpyt.processes.child import Abandoned, Child, ChildSpec, Reply
+from rlpyt.processes.child import Abandoned, Child, ChildSpec, Reply, failure_reply
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import ACTIVITY, IDLE, ITR, WorkerStatus, fresh_progress
@@ -92,6 +93,12 @@ def test_results_come_by_child(method):
     check_gone(pids)
     with pytest.raises(WorkerError, match=r"^the helpers are not running: they were shut down\."):
         group.call("add", 1)
+
+
+@pytest.mark.parametrize("Error", [pickle.PicklingError, ValueError])
+def test_an_error_of_pickling_is_told_by_its_class(Error):
+    summary, *_ = failure_reply(Error("cannot pickle it: lookup on __main__ failed"), None).result
+    assert ("Move them to a module" in summary) == (Error is pickle.PicklingError)
 
 
 @pytest.mark.parametrize("method", ["forkserver", "fork", "spawn"])
