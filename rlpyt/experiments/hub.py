@@ -17,6 +17,7 @@ from rlpyt.experiments.options import CONFIG
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.utils.checkpoint import FILES as CHECKPOINT_FILES
 from rlpyt.utils.checkpoint import MANIFEST
+from rlpyt.utils.processes import first_line
 from rlpyt.version import VERSION
 
 CARD = "README.md"  # shown as the page of the model
@@ -172,7 +173,7 @@ def _errors(name: str) -> Iterator[None]:
     try:
         yield
     except errors.HFValidationError as error:
-        raise ValueError(f"{name}: {_line(error)}") from error
+        raise ValueError(f"{name}: {first_line(error)}") from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise FileNotFoundError(
             f"{name} does not exist on the hub, or is private. Check name and revision; for a "
@@ -181,18 +182,12 @@ def _errors(name: str) -> Iterator[None]:
     except errors.HfHubHTTPError as error:
         if error.response.status_code in (401, 403):
             raise PermissionError(
-                f"The hub denies access to {name}: {_line(error)}. Log in as its owner with a "
+                f"The hub denies access to {name}: {first_line(error)}. Log in as its owner with a "
                 "token that has write access (`hf auth login`, or HF_TOKEN)."
             ) from error
-        raise ConnectionError(f"The hub failed for {name}: {_line(error)}.") from error
+        raise ConnectionError(f"The hub failed for {name}: {first_line(error)}.") from error
     except (errors.LocalEntryNotFoundError, ConnectionError, errors.HTTPError) as error:
         raise ConnectionError(
-            f"The hub cannot be reached for {name} ({_line(error.__cause__ or error)}). Check the "
-            "network and HF_HUB_OFFLINE, and try again."
+            f"The hub cannot be reached for {name} ({first_line(error.__cause__ or error)}). Check "
+            "the network and HF_HUB_OFFLINE, and try again."
         ) from error
-
-
-def _line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].rstrip(".")

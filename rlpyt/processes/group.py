@@ -12,7 +12,7 @@ from rlpyt.processes.child import ChildSpec, Reply
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import ACTIVITY, BUILDING, RESETTING, WorkerStatus, child_status
 from rlpyt.utils import serialize
-from rlpyt.utils.processes import describe_exit, failure_text
+from rlpyt.utils.processes import describe_exit, failure_text, first_line
 
 Replied = Callable[[int], bool]  # returns True if this child has replied; raises if one failed
 Meanwhile = Callable[[Replied], None]  # work of the parent while the children run a command
@@ -179,7 +179,7 @@ class ChildGroup:
         if not self.processes:
             plural = f"{self.name}es" if self.name.endswith("s") else f"{self.name}s"
             why = self._failure or "they were shut down"
-            raise WorkerError(f"the {plural} are not running: {why.rstrip('.')}. Initialize again.")
+            raise WorkerError(f"the {plural} are not running: {why}. Initialize again.")
         try:
             for child, args in zip(range(len(self._specs)), arguments, strict=True):
                 self._transport.send(child, method, args)
@@ -189,7 +189,7 @@ class ChildGroup:
             return self._gather()
         except BaseException as error:
             if isinstance(error, WorkerError):
-                self._failure = str(error).partition("\n")[0]
+                self._failure = first_line(error)
             self.shutdown()
             raise
 

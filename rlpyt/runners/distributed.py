@@ -26,6 +26,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.errors import RankError, RankTimeout
+from rlpyt.utils.processes import first_line
 from rlpyt.utils.state_bytes import from_bytes, to_bytes
 
 FOREVER = timedelta(days=365)  # time limit of a collective; RankWatch detects ranks that hang
@@ -320,7 +321,7 @@ def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
     except (dist.DistError, ValueError, TimeoutError) as error:
         raise RuntimeError(
             f"ranks cannot connect at {where} (MASTER_ADDR, MASTER_PORT): "
-            f"{first_line(error)} If another program uses the port, pass torchrun another "
+            f"{first_line(error)}. If another program uses the port, pass torchrun another "
             "(--master-port, or --rdzv-endpoint)."
         ) from error
     secret = os.fsencode(os.environ.get(ENV_SECRET, ""))
@@ -399,7 +400,7 @@ def not_connected(
         error: error of ``torch.distributed``, if there was one.
     """
     limit = f"within {timeout_s:g} s (start_timeout_s)"
-    detail = "" if error is None else f" ({first_line(error).rstrip('.')})"
+    detail = "" if error is None else f" ({first_line(error)})"
     if not missing:
         return RankTimeout(
             f"all {world_size} ranks started, but could not connect to each other {limit}{detail}. "
@@ -414,11 +415,6 @@ def not_connected(
         f"error in the output of rank {missing[0]}, or raise start_timeout_s on a busy machine.",
         rank=missing[0],
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, without torch's C++ stack."""
-    return str(error).partition("\n")[0]
 
 
 def _gather_bytes(own: Any, size: int, world_size: int) -> list[Any]:

@@ -25,7 +25,7 @@ from rlpyt.algos import optim
 from rlpyt.errors import NonFiniteGradient, RankError, RankTimeout, RlpytError
 from rlpyt.runners import distributed
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.processes import failure_text, summary_of, traceback_text
+from rlpyt.utils.processes import failure_text, first_line, summary_of, traceback_text
 
 PERIOD_S = 0.25  # seconds between two heartbeats
 SETTLE_S = 1.0  # wait after a failure for reports of its cause
@@ -406,5 +406,5 @@ class RankWatch:
         return Failure(rank, Kind.OWN, what, **known, **more)
 
     def _lost_store(self, error: Exception) -> Failure:
-        what = f"lost the connection to the store of the ranks ({str(error).splitlines()[0]})"
+        what = f"lost the connection to the store of the ranks ({first_line(error)})"
         return Failure(self.rank, Kind.LOST, what, os.getpid(), socket.gethostname())

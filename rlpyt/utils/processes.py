@@ -387,6 +387,12 @@ def describe_exit(exitcode: int | None) -> str:
     return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message without a full stop, or the error's type."""
+    text = str(error).strip() or type(error).__name__
+    return text.partition("\n")[0].rstrip(".")
+
+
 def summary_of(error: BaseException, longest: int = 1000) -> str:
     """Return the type and shortened message, even if the exception's methods raise."""
     try:

@@ -21,6 +21,7 @@ from rlpyt.processes.call import run_in_child
 from rlpyt.utils.processes import (
     describe_exit,
     failure_text,
+    first_line,
     keep_freed_memory,
     start_fork_server,
     title_of,
@@ -93,6 +94,13 @@ def test_a_lost_fork_server_is_described():
     assert "or ended because its fork server was killed" in run_in_child(
         loses_its_fork_server, timeout_s=60
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "line"), [("", "OSError"), ("\na.\nb", "a"), ("no full stop", "no full stop")]
+)
+def test_the_first_line_of_a_message(message, line):
+    assert first_line(OSError(message)) == line
 
 
 def test_failure_text_contains_place_traceback_and_stacks():
