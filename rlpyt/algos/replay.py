@@ -102,6 +102,7 @@ class ReplayAlgo(SequenceSettings):
     batches_in_replay = 0  # batches stored; counted from the resume if the checkpoint had no replay
     passes_tickets = True  # False if a custom replay's ``update_batch_priorities`` takes none
     _warned_missing_finals = False
+    _warned_all_void = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -579,8 +580,19 @@ class ReplayAlgo(SequenceSettings):
             if self._mean_over_ranks(ready) < 1:
                 if self._fixed_updates is None:
                     self._updates_postponed = n_updates - n_made
+                if batch is not None and not (self.update_counter or self.rank or ready):
+                    self._warn_all_void()
                 return
             yield batch
+
+    def _warn_all_void(self) -> None:
+        if not self._warned_all_void:
+            self._warned_all_void = True
+            warnings.warn(
+                f"{type(self).__name__} trains nothing yet: all episodes that it draws end in the "
+                f"burn-in of warmup_T={self.warmup_T} steps, and wait for a reset after it. Lower "
+                "warmup_T, or use a collector that resets at once, such as CpuResetCollector."
+            )
 
     def _has_valid_steps(self, sequences: NamedArrayTuple) -> bool:
         """Return True if environments did not wait for a reset in all steps after the burn-in."""

@@ -116,6 +116,21 @@ def test_batches_of_samplers_that_wait_with_resets(warmup_T, interval):
     assert torch.allclose(priorities, expected[2], atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("warmup_T", [2, 8])
+def test_a_burn_in_longer_than_all_episodes_is_warned_of_once(warmup_T, recwarn):
+    algo = algo_of(warmup_T=warmup_T, batch_T=4, min_steps_learn=80 * B, replay_ratio=2)
+    waits = dict(CollectorCls=CpuWaitResetCollector, env_kwargs=dict(length=5, fixed=True))
+    sampler = prepared(algo, AGENTS["r2d1"](), batch_T=20, **waits)
+    for itr in range(30):
+        algo.agent.sample_mode(itr)
+        samples, _ = sampler.obtain_samples(itr)
+        algo.agent.train_mode(itr)
+        algo.optimize_agent(itr, samples)
+    told = [str(w.message) for w in recwarn if "trains nothing yet" in str(w.message)]
+    assert bool(algo.update_counter) == (warmup_T == 2)
+    assert len(told) == (warmup_T == 8) and all("warmup_T=8" in text for text in told)
+
+
 def test_burn_in_has_no_gradient_and_training_rows_have():
     algo = algo_of()
     agent = AGENTS["r2d1"]()
