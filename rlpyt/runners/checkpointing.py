@@ -1,0 +1,313 @@
+"""What a run saves and how it continues: snapshots, checkpoints, resuming, after failures too."""
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from rlpyt.agents.base import BaseAgent
+from rlpyt.algos.base import RlAlgorithm
+from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
+from rlpyt.runners.base import BaseRunner
+from rlpyt.runners.run_state import RunState
+from rlpyt.samplers.base import BaseSampler
+from rlpyt.utils import checkpoint
+from rlpyt.utils.checks import whole_number
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.processes import summary_of
+from rlpyt.utils.resumption import asked_to_resume
+from rlpyt.utils.seed import random_state, set_random_state
+
+NEW_EPISODES = (
+    "The resumed run starts new episodes, because the checkpoint has no environment states that "
+    "this sampler can restore. For an exact resume, environments need get_state and set_state; "
+    "`rlpyt check` tests them."
+)
+
+
+class CheckpointedRunner(BaseRunner):
+    """Base of runners that save checkpoints and resume from them.
+
+    Args:
+        checkpoint_dir: directory of checkpoints; by default ``checkpoint`` in the logger's.
+        resume_from: checkpoint directory to resume from; a launcher may set it, too.
+
+    Attributes:
+        state: counters and statistics that a checkpoint holds.
+        itr, start_itr: current iteration, and the first one of this process.
+        saved_itr: iteration of the newest checkpoint, -1 before the first.
+        has_started: True from the first evaluation or iteration on.
+        updating: True while training on a batch, when agent and algorithm may be half updated.
+        checkpoint_error: error of the last checkpoint, or ``None``.
+        before_evaluation: state to save during an evaluation, or ``None``.
+    """
+
+    _iteration_column = "Diagnostics/Iteration"
+
+    algo: RlAlgorithm
+    agent: BaseAgent
+    sampler: BaseSampler
+    seed: int | None
+    hooks: Sequence[Any]
+    world_size: int
+    itr_batch_size: int
+
+    def __init__(self, checkpoint_dir: Any = None, resume_from: Any = None) -> None:
+        # Absolute, since environments may change the working directory.
+        self.checkpoint_dir = None if checkpoint_dir is None else os.path.abspath(checkpoint_dir)
+        self.resume_from = None if resume_from is None else os.path.abspath(resume_from)
+        self.state = RunState()
+        self.itr, self.start_itr, self.saved_itr = -1, 0, -1
+        self.has_started = self.updating = False
+        self.checkpoint_error: checkpoint.CheckpointError | None = None
+        self.before_evaluation: dict[str, Any] | None = None
+
+    # Snapshots and checkpoints.
+
+    def get_itr_snapshot(self, itr: int) -> dict[str, Any]:
+        """Return the content of ``params.pkl``: tensors and numbers that ``torch.load`` reads."""
+        return dict(
+            itr=itr,
+            cum_steps=(itr + 1) * self.itr_batch_size,
+            agent_state_dict=self.agent.state_dict(),
+            optimizer_state_dict=self.algo.optim_state_dict(),
+        )
+
+    def save_itr_snapshot(self, itr: int) -> None:
+        """Pass a snapshot to the logger, which saves it if its snapshot mode says so."""
+        if logger.get_snapshot_mode() != "none":
+            logger.save_itr_params(itr, self.get_itr_snapshot(itr))
+
+    def save_snapshot(self, itr: int) -> None:
+        """Save the snapshot of an iteration."""
+        self.save_itr_snapshot(itr)
+
+    def save_checkpoint(self, itr: int) -> Any:
+        """Save a checkpoint; return its path, or ``None`` if it was not saved.
+
+        Without a directory nothing is saved. If writing fails, print the error and continue.
+        ``train`` raises the error if the last checkpoint of the run fails.
+
+        Raises:
+            RunDirectoryError: the run directory has been deleted or moved.
+        """
+        directory = self.checkpoint_directory()
+        if directory is None:
+            return None
+        logger.check_run_dir(directory)
+        try:
+            meta = self._identity()
+            saved = checkpoint.save_checkpoint(directory, self.whole_state(itr), meta=meta)
+        except checkpoint.CheckpointError as error:
+            logger.log(f"checkpoint not saved: {error}")
+            say(f"rlpyt: error: no checkpoint after iteration {itr}: {error}", sys.stderr)
+            error.itr = itr  # type: ignore[attr-defined]  # see `errors.itr_of`
+            self.checkpoint_error = error
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)  # an empty one would look like something to resume
+            return None
+        self.saved_itr, self.checkpoint_error = itr, None
+        return saved
+
+    def raise_checkpoint_error(self) -> None:
+        """Raise the error of the last checkpoint, if it could not be saved."""
+        if self.checkpoint_error is None:
+            return
+        newest = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
+        self.checkpoint_error.add_note(
+            f"The run ended after iteration {self.state.itr} without this checkpoint. The newest "
+            f"one in its directory: {newest}."
+        )
+        raise self.checkpoint_error
+
+    def whole_state(self, itr: int) -> dict[str, Any]:
+        """Return the content of a checkpoint."""
+        return {
+            "itr": itr,
+            "seed": self.seed,
+            "agent": self.agent.state_dict(),
+            "algo": self.algo.state_dict(),
+            "counters": self.counters(),
+            "owes_evaluation": self.state.evaluation_pending,
+            "hooks": self._custom_hooks(),
+            "tables": logger.table_marks(),
+            **(self.before_evaluation or self._changed_by_evaluation()),
+        }
+
+    def _changed_by_evaluation(self) -> dict[str, Any]:
+        """Return the part of the state that an evaluation changes."""
+        return {"sampler": self.sampler.state_dict(), "random": random_state()}
+
+    def _custom_hooks(self) -> list[str]:
+        """Return the names of the classes of hooks that are not rlpyt's."""
+        classes = [type(hook) for hook in self.hooks]
+        return [cls.__qualname__ for cls in classes if cls.__module__.split(".")[0] != "rlpyt"]
+
+    def _identity(self) -> dict[str, Any]:
+        """Return the settings that must match between a checkpoint and the resumed run."""
+        T, B = self.sampler.batch_spec
+        return {
+            "algo": type(self.algo).__name__,
+            "agent": type(self.agent).__name__,
+            "batch_T": T,
+            "batch_B": B,
+            "world_size": self.world_size,
+        }
+
+    def checkpoint_directory(self) -> Any:
+        """Return the directory of the checkpoints, or ``None`` if there is none."""
+        run_dir = logger.get_snapshot_dir()
+        return self.checkpoint_dir or (os.path.join(run_dir, "checkpoint") if run_dir else None)
+
+    # Resuming.
+
+    def resume(self) -> None:
+        """Resume from ``resume_from``.
+
+        Raises:
+            CheckpointError: there is no valid checkpoint.
+            ValueError: its algorithm, agent, batch size or number of ranks is different.
+        """
+        state, path = self.saved_state()
+        exact = self._restore(state)
+        self.itr = self.saved_itr = self.state.itr
+        self.start_itr = self.itr + 1
+        marks = state.get("tables", {})
+        changed = logger.changed_tables(marks)
+        logger.rewind(self._iteration_column, self.itr, marks)
+        for name in changed:
+            warnings.warn(
+                f"{name} was changed after the checkpoint: its first rows differ. New rows are "
+                f"appended; rows before iteration {self.itr} may come from another run."
+            )
+        missing = [name for name in state.get("hooks", []) if name not in self._custom_hooks()]
+        if missing:
+            warnings.warn(
+                f"the run was trained with hooks that this one lacks: {', '.join(missing)}. What "
+                "they did, such as changing settings, does not happen any more. To keep them, "
+                "resume in Python: rlpyt.train(..., resume=True, hooks=[...]), or a runner with "
+                "resume_from and hooks."
+            )
+        logger.log(f"Resumed from {path}, after iteration {self.itr}.")
+        if not exact:
+            logger.log(NEW_EPISODES)
+            warnings.warn(NEW_EPISODES)
+
+    def _checkpoint_of_launcher(self) -> Any:
+        """Return the directory that a launcher wants the run to resume from, or ``None``."""
+        directory = self.checkpoint_directory()
+        found = asked_to_resume(directory) and any(Path(directory).glob("checkpoint-*"))
+        return directory if found else None
+
+    def saved_state(self) -> tuple[dict[str, Any], Any]:
+        """Return the state in ``resume_from`` and its path; raises as ``resume`` does."""
+        assert self.resume_from is not None
+        loaded = checkpoint.load_checkpoint(self.resume_from)
+        saved, own = loaded.meta, self._identity()
+        ranks = saved.get("world_size", self.world_size)
+        if ranks != self.world_size:
+            raise ValueError(
+                f"world_size must be {ranks} as in the checkpoint, got {self.world_size}. Resume "
+                f"with {ranks} ranks."
+            )
+        differing = [
+            f"{k} is {saved[k]!r} in the checkpoint and {v!r} in this run"
+            for k, v in own.items()
+            if saved.get(k, v) != v
+        ]
+        if differing:
+            raise ValueError(
+                "the checkpoint was saved by a different run: " + "; ".join(differing) + "."
+            )
+        return loaded.state, loaded.path
+
+    def _restore(self, state: dict[str, Any]) -> bool:
+        """Load a saved state after startup. Return True if the run continues exactly.
+
+        The run continues exactly if every environment can save and restore its state. Otherwise
+        start new episodes and call the algorithm's ``interrupt``.
+
+        Raises:
+            CheckpointError: parts of the state are missing or do not match this run.
+        """
+        try:
+            self.state.itr = whole_number("the checkpoint's iteration", state["itr"], 0)
+            self.agent.load_state_dict(state["agent"])
+            self.algo.load_state_dict(state["algo"])
+            self.algo.apply_schedule(self.state.itr)
+            exact = bool(self.sampler.load_state_dict(state["sampler"]))
+            if not exact:
+                self.algo.interrupt()
+            self.load_counters(state["counters"])
+            self.state.evaluation_pending = state["owes_evaluation"]
+            set_random_state(state["random"])
+        except (KeyError, IndexError, AttributeError, TypeError, RuntimeError) as error:
+            if isinstance(error, RlpytError):
+                raise
+            summary = " ".join(summary_of(error, 200).split())
+            raise checkpoint.CheckpointError(
+                f"the checkpoint does not match this run's settings ({summary}). Resume with the "
+                "settings of the run that saved it."
+            ) from error
+        return exact
+
+    def counters(self) -> dict[str, Any]:
+        """Return counters and statistics of the current row, for a checkpoint."""
+        return self.state.to_dict()
+
+    def load_counters(self, saved: dict[str, Any]) -> None:
+        """Load a state from ``counters``."""
+        self.state.load(saved)
+
+    # Failures.
+
+    def _handle_failure(self, error: Exception) -> None:
+        """Annotate an error with its iteration, and save a checkpoint if possible.
+
+        Set ``error.itr`` (see `errors.itr_of`), unless training has not started. After a failure in
+        sampling or evaluation the agent and algorithm are unchanged since the last complete
+        iteration, so save a checkpoint.
+        """
+        if self.updating and isinstance(error, NonFiniteError):
+            where = f"iteration {self.itr}, update {self.algo.update_counter}"
+            error.args = (f"{type(self.algo).__name__}, {where}: {error}",)
+        if self.has_started and itr_of(error) < 0:
+            with contextlib.suppress(AttributeError):  # a class with slots
+                error.itr = max(self.itr, 0)  # type: ignore[attr-defined]
+        if self.updating and not isinstance(error, WorkerError):
+            return
+        saved = self._save_after_failure()
+        if saved:
+            error.add_note(f"Checkpoint after iteration {self.state.itr} in {saved}.")
+
+    def _agent_is_finite(self) -> bool:
+        """Return False if a parameter of the agent is NaN or infinite."""
+        tensors = (x for x in tree_leaves(self.agent.state_dict()) if torch.is_tensor(x))
+        return all(bool(torch.isfinite(x).all()) for x in tensors)
+
+    def _save_after_failure(self) -> Any:
+        """Save a checkpoint without the environments; return its path, or ``None``.
+
+        A resumed run starts new episodes, because the environments are lost. After a failure in an
+        evaluation, their state before the evaluation is saved instead and the resumed run repeats
+        the evaluation.
+        """
+        if self.state.itr <= self.saved_itr or not self._agent_is_finite():
+            return None
+        if self.before_evaluation is not None:
+            self.state.evaluation_pending = True
+        else:
+            lost = {"stations": [], "kind": [], **self.sampler.lasting_state()}
+            self.before_evaluation = {"sampler": lost, "random": random_state()}
+        try:
+            return self.save_checkpoint(self.state.itr)
+        except Exception as error:  # the first failure is the one to raise
+            logger.log(f"checkpoint not saved: {error!r}")
+            return None
