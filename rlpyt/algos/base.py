@@ -25,7 +25,7 @@ from rlpyt.utils.checks import check_settings, checked, declared, limits_of, sca
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.recorded import Recorded
-from rlpyt.utils.schedules import schedule_of
+from rlpyt.utils.schedules import Decay, schedule_of
 
 
 class RlAlgorithm(Recorded):
@@ -142,22 +142,13 @@ class RlAlgorithm(Recorded):
         Raises:
             TypeError, ValueError: its first or last value, or the current one, is invalid.
         """
+        value_at = partial(checked_value, type(self), name, schedule)
         for progress in (0.0, 1.0):
-            self._value_at(name, schedule, progress)
-        self.schedules[name] = schedule  # type: ignore[index]
-        self._put(name, self._value_at(name, schedule, self.progress))
-
-    def _value_at(self, name: str, schedule: Callable[[float], float], progress: float) -> float:
-        item = declared(type(self))[name]
-        limits = limits_of(item)
-        least = limits.ge if limits.gt is None else limits.gt
-        value = schedule(progress)
-        try:
-            value = scalar(value)
-            return float(checked(item, value, replace(limits, gt=None, ge=least, warn_above=None)))
-        except (TypeError, ValueError) as error:
-            error.args = (f"{error} (value of its schedule at a progress of {progress:g})",)
-            raise
+            value_at(progress)
+        # The values of a `Decay` are between the first and the last one.
+        bounded = type(schedule) is Decay
+        self.schedules[name] = schedule if bounded else value_at  # type: ignore[index]
+        self._put(name, value_at(self.progress))
 
     def _put(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -437,7 +428,7 @@ class RlAlgorithm(Recorded):
         """
         self.progress = min(1.0, itr / self.n_itr)
         for name, schedule in self.schedules.items():
-            self._put(name, self._value_at(name, schedule, self.progress))
+            self._put(name, schedule(self.progress))
 
     def interrupt(self) -> None:
         """Mark a discontinuity: the next batch does not continue the last one.
@@ -454,6 +445,22 @@ class RlAlgorithm(Recorded):
     @batch_size.setter
     def batch_size(self, value: int) -> None:
         self._batch_size = value
+
+
+def checked_value(
+    cls: type[RlAlgorithm], name: str, schedule: Callable[[float], float], progress: float
+) -> float:
+    """Return a setting's value at a progress; raises as `RlAlgorithm.follow_schedule` does."""
+    item = declared(cls)[name]
+    limits = limits_of(item)
+    least = limits.ge if limits.gt is None else limits.gt
+    value = schedule(progress)
+    try:
+        value = scalar(value)
+        return float(checked(item, value, replace(limits, gt=None, ge=least, warn_above=None)))
+    except (TypeError, ValueError) as error:
+        error.args = (f"{error} (value of its schedule at a progress of {progress:g})",)
+        raise
 
 
 def column_of(name: str) -> str:

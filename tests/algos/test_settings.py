@@ -339,6 +339,19 @@ def test_schedules_are_checked(settings, message):
         A2C(**settings)
 
 
+def test_values_of_functions_are_checked_in_every_iteration_those_of_decays_once(monkeypatch):
+    coeff = dict(entropy_loss_coeff=lambda progress: math.nan if progress == 0.5 else 0.1)
+    algo = A2C(learning_rate="linear:0.02:0.01", **coeff)
+    algo.n_itr = 4
+    algo.apply_schedule(1)
+    with pytest.raises(ValueError, match=r"entropy_loss_coeff=nan .* progress of 0\.5"):
+        algo.apply_schedule(2)
+    algo.entropy_loss_coeff = 0.1
+    monkeypatch.setattr("rlpyt.algos.base.checked", None)
+    algo.apply_schedule(3)
+    assert algo.learning_rate == pytest.approx(0.0125)
+
+
 def test_a_temperature_has_no_default_to_start_at():
     with pytest.raises(ValueError, match="fixed_alpha='linear' must contain its initial value"):
         SAC(fixed_alpha="linear")
