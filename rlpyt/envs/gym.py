@@ -105,6 +105,9 @@ class GymEnvWrapper(EnvLayer):
         self._revert = None if unchanged else action.revert
         identity = getattr(observation, "identity", True)
         self._convert = None if identity else observation.convert
+        # In a Tuple space, a pair may be an observation.
+        space = convert_space(self.env.observation_space, "observation_space")
+        self._pair_has_info = not isinstance(space, gymnasium.spaces.Tuple)
         self._always_info = True  # until the first step shows whether there is any
         self._only_mask = False  # True if info has a mask of actions and nothing else
         self._info_if_not_timeout = self._info_if_timeout = None
@@ -159,15 +162,8 @@ class GymEnvWrapper(EnvLayer):
         """
         seed, self._next_seed = self._next_seed, None
         result = self.env.reset() if seed is None else reset_with_seed(self.env, seed)
-        info: Mapping[Any, Any] = {}
-        if has_info(result, self.env.observation_space):
-            observation, info = result
-            info = as_info(info, self.env, "reset")
-        elif result is None:
-            raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")
-        else:  # the observation alone
-            observation = result
-            self._adapt_legacy()
+        usual = type(result) is tuple and len(result) == 2 and type(result[1]) is dict
+        observation, info = result if usual and self._pair_has_info else self._split(result)
         if self._info_schema is None:
             self._select_conversion(observation)
         if self._convert is not None:
@@ -176,9 +172,18 @@ class GymEnvWrapper(EnvLayer):
             mask = self._read_mask(info)
             parts = (*observation, mask) if self._nested else (observation, mask)
             return _new_tuple(self._MaskedCls, parts)
-        if self._unread_masks is not None:
-            self._unread_masks.check_reset(info)
+        if FIELD in info and self._unread_masks is not None:
+            self._unread_masks.check_reset()
         return observation
+
+    def _split(self, result: Any) -> tuple[Any, Mapping[Any, Any]]:
+        """Return observation and info of what ``reset`` returned, in either interface."""
+        if has_info(result, self.env.observation_space):
+            return result[0], as_info(result[1], self.env, "reset")
+        if result is None:
+            raise TypeError(f"{self.env}.reset() returned None, expected (observation, info dict).")
+        self._adapt_legacy()  # the observation alone
+        return result, {}
 
     def _adapt_legacy(self) -> None:
         """Translate return values of the old interface from now on."""

@@ -403,17 +403,14 @@ class UnreadMasks:
     def __init__(self, env: Any, action_space: Space) -> None:
         self._env, self._action_space = env, action_space
 
-    def check_reset(self, info: Mapping[Any, Any]) -> None:
-        """Check that info of a reset has no mask.
+    def check_reset(self) -> None:
+        """Raise a ValueError for a mask in info of a reset.
 
-        Raises:
-            ValueError: it has one, but the first reset had none, or actions have no discrete
-                component.
+        The first reset had none, or actions have no discrete component.
         """
-        if FIELD in info:
-            if not mask_sizes(self._action_space):
-                raise ValueError(no_choices(self._env, unwrapped(self._action_space)))
-            raise ValueError(self._late("reset", "the first reset"))
+        if not mask_sizes(self._action_space):
+            raise ValueError(no_choices(self._env, unwrapped(self._action_space)))
+        raise ValueError(self._late("reset", "the first reset"))
 
     def check_step(self, info: Mapping[Any, Any]) -> None:
         """Check that info of a step has no mask.

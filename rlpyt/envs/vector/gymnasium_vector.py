@@ -32,7 +32,7 @@ from rlpyt.envs.vector.partial_reset import (
 )
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
-from rlpyt.spaces.action_mask import action_mask_of
+from rlpyt.spaces.action_mask import FIELD, action_mask_of
 from rlpyt.utils.buffer import buffer_func
 
 NEXT_STEP, SAME_STEP, DISABLED = (
@@ -126,8 +126,8 @@ class GymnasiumVectorEnv(SourceAdapter):
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
                 "info). Vector environments of the old gym package are not supported."
             )
-        if self._unread_masks is not None and result[1]:
-            self._unread_masks.check_reset(result[1])
+        if result[1] and FIELD in result[1] and self._unread_masks is not None:
+            self._unread_masks.check_reset()
         return result
 
     def _reset_with(self, seeds: list[int]) -> Any:
@@ -157,8 +157,8 @@ class GymnasiumVectorEnv(SourceAdapter):
         # The other rows have just been reset by the source.
         mask[self._reset_cache.missing(rows)] = True
         observation, info = masked_reset(self.source, mask)
-        if self._unread_masks is not None:
-            self._unread_masks.check_reset(info)
+        if FIELD in info and self._unread_masks is not None:
+            self._unread_masks.check_reset()
         self._over[rows] = False
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
