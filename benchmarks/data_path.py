@@ -1,5 +1,7 @@
 """Trace the way of the data: `python -m benchmarks.data_path`, or with `--list ppo`.
 
+`--write` puts the way of PPO into docs/architecture.md.
+
 A profiler records every Python function of the package that is entered in one iteration in
 steady state, from its first environment step to its first optimizer step. Four environments x 32
 steps and networks with two layers of 64 units; SAC and DQN: one step and one update an iteration.
@@ -25,6 +27,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -39,6 +42,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 B, T = 4, 32
 TRACED = 20  # iterations before the traced one; checks of the first ones are over
 ENV_STEP, OPTIMIZER_STEP = "env.step", "optimizer.step"
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+BLOCK = re.compile(
+    r"(?<=<!-- way of a batch -->\n\n```text\n).*?(?=```\n\n<!-- end of way)", re.DOTALL
+)
 OUT = "DATA_PATH_OUT"  # environment variable: where worker processes save their traces
 
 
@@ -327,13 +334,16 @@ def row(traces: list[Trace]) -> dict[str, str]:
 
 
 def listing(traces: list[Trace]) -> str:
-    """Return the way of a case: each function where it is entered first, indented by depth."""
+    """Return the way of a case: each function where it is entered first, indented by depth.
+
+    Comprehensions and lambdas are left out.
+    """
     lines: list[str] = []
     for trace in traces:
         seen: set[tuple[str, str]] = set()
         end = next(iter(trace.marks(OPTIMIZER_STEP)), len(trace.calls) - 1)
         for call in [*trace.stack, *trace.calls[: end + 1]]:
-            if (call.file, call.function) not in seen:
+            if (call.file, call.function) not in seen and not call.function.endswith(">"):
                 seen.add((call.file, call.function))
                 where = f"  {call.file}" if call.file else ""
                 lines.append(f"{'  ' * call.depth}{call.function}{where}")
@@ -348,11 +358,16 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--list", choices=CASES, help="print the way of this case")
+    parser.add_argument("--write", action="store_true", help="write that of PPO into the docs")
     args = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn, max_tasks_per_child=1) as pool:
-        if args.list:
-            print(listing(pool.submit(trace, args.list).result()))
+        if args.list or args.write:
+            way = listing(pool.submit(trace, args.list or "ppo").result())
+            print(way)
+            if args.write:
+                text = PAGE.read_text(encoding="utf-8")
+                PAGE.write_text(BLOCK.sub(lambda _: way + "\n", text), encoding="utf-8")
             return
         print(f"| | {' | '.join(COLUMNS)} |\n|---|{'--:|' * len(COLUMNS)}")
         for case in args.only:

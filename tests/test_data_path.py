@@ -1,6 +1,20 @@
 """The tracer of ``benchmarks.data_path`` counts what is entered between two marks."""
 
-from benchmarks.data_path import ENV_STEP, OPTIMIZER_STEP, Call, Trace, Tracer, listing, row
+import re
+from pathlib import Path
+
+import rlpyt
+from benchmarks.data_path import (
+    BLOCK,
+    ENV_STEP,
+    OPTIMIZER_STEP,
+    PAGE,
+    Call,
+    Trace,
+    Tracer,
+    listing,
+    row,
+)
 from rlpyt.utils import text
 
 MARKED = [
@@ -62,3 +76,14 @@ def test_functions_of_other_packages_are_not_recorded():
     outermost = [call.function for call in trace.calls if call.depth == 0]
     assert outermost == ["a", "counted", "b", "duration"]
     assert {call.file for call in trace.calls} == {"", "utils/text.py"}
+
+
+def test_the_written_way_names_functions_that_exist():
+    package = Path(rlpyt.__file__).parent
+    (way,) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    entries = [line.split() for line in way.splitlines() if "/" in line]
+    assert len(entries) > 80
+    for name, file in entries:
+        text = (package / file).read_text(encoding="utf-8")
+        missing = [x for x in name.split(".") if not re.search(rf"\b(def|class) {x}\b", text)]
+        assert not missing, (name, file)
