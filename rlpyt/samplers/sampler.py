@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -168,9 +168,8 @@ class Sampler(BaseSampler):
             mark_torch_seed()
             with self._surroundings.checked():
                 self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
-            # Keep this process's random streams, as with workers.
-            with undisturbed(), self._surroundings.checked(acting=True):
-                self._call_here(self._env_worker.start)
+            with undisturbed():  # keep this process's random streams, as with workers
+                self._call("start")
 
     def _env_worker_specs(
         self,
@@ -312,33 +311,28 @@ class Sampler(BaseSampler):
         return workers
 
     def _call(self, method: str, *args: object, meanwhile: Meanwhile | None = None) -> list[Any]:
-        """Run a method of every environment worker; return the results in order."""
+        """Run a method of every environment worker; return the results in order.
+
+        Raises:
+            WorkerError: a worker failed; or, in this process, an environment or the agent raised an
+                exception that would end the program.
+        """
         if self._worker_group is not None:
             results = self._worker_group.call(method, *args, meanwhile=meanwhile)
             if self._server is not None:
                 self._server.drain()
             return results
-        self._check_ready()
-        assert self._env_worker is not None
-        with self._surroundings.around():
-            return [self._call_here(getattr(self._env_worker, method), *args)]
-
-    def _call_here(self, method: Callable[..., Any], *args: object) -> Any:
-        """Call a method of the environment worker in this process, and say where it raised.
-
-        Raises:
-            WorkerError: an environment or the agent raised an exception that would end the program.
-        """
-        assert self._env_worker is not None
+        worker: Any = self._env_worker
         try:
-            return method(*args)
+            with self._surroundings.around():
+                return [getattr(worker, method)(*args)]
         except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
             if raised_by_signal(error):
                 raise
-            what = f"raised {summary_of(error).rstrip('.')}, {self._env_worker.where()}"
+            what = f"raised {summary_of(error).rstrip('.')}, {worker.where()}"
             raise WorkerError(f"the environment or agent {what}.") from error
         except Exception as error:
-            error.add_note(f"({self._env_worker.where()})")
+            error.add_note(f"({worker.where()})")
             raise
 
     def _call_each(self, method: str, rows: list[Any]) -> list[Any]:
@@ -432,6 +426,7 @@ class Sampler(BaseSampler):
         """Return the state of all environments, random streams and statistics in progress."""
         if not self._initialized:
             return super().state_dict()  # a subclass with a custom ``initialize``
+        self._check_ready()
         state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._resume_key()}
         if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
