@@ -9,7 +9,7 @@ import tyro
 
 from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
-from rlpyt.experiments.finish import finish, program, showing_how_to_resume
+from rlpyt.experiments.finish import finish
 from rlpyt.experiments.options import CONFIG, read_config
 from rlpyt.experiments.run import rebuilt, train
 from rlpyt.experiments.settings import scheduled_settings
@@ -59,7 +59,7 @@ def main(args: Sequence[str]) -> int:
             f"\nThe schedules of {', '.join(following)} now span {options.steps:,} steps, "
             f"no longer {before:,}: the values change."
         )
-    with showing_how_to_resume(command.run), blaming(command.run / CONFIG, trusted):
+    with rundir.showing_how_to_resume(command.run), blaming(command.run / CONFIG, trusted):
         # A launcher may restart a run that only lacks its final evaluation.
         checks = [] if asked_to_resume(command.run) else [RequireRemainingSteps()]
         hooks = [*checks, ProgressHook(announcement=announcement)]
@@ -73,9 +73,9 @@ def _resume_script(command: Resume) -> int:
     steps = script.n_steps if command.steps is None else command.steps
     say(f"Resuming {script.name}, up to {steps:,} steps, in {command.run}")
     rundir.check_files(command.run, links=script.trusted)
-    with showing_how_to_resume(command.run), blaming(script.path, script.trusted):
+    with rundir.showing_how_to_resume(command.run), blaming(script.path, script.trusted):
         script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
-    say(f"Next: {program()} eval {command.run} --episodes 100")
+    say(f"Next: {rundir.program()} eval {command.run} --episodes 100")
     return 0
 
 

@@ -8,7 +8,7 @@ from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.options import RunOptions, Settings
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded
 from rlpyt.experiments.run import train as train_run
-from rlpyt.experiments.rundir import run_directory
+from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
 from rlpyt.experiments.settings import default_options, with_settings
 from rlpyt.runners.progress import ProgressHook
 
@@ -63,7 +63,9 @@ def train(
     with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
         what = f"{options.title} for {{steps}} steps"
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
-        train_run(options, path, hooks=[*shown, *hooks], resume=resume)
+        how = f"rlpyt.train(..., run_dir={str(path)!r}, resume=True)"
+        with showing_how_to_resume(path, how):
+            train_run(options, path, hooks=[*shown, *hooks], resume=resume)
         return loaded(path, options=options)
 
 

@@ -1,14 +1,11 @@
 """Steps after training: evaluation, learning curve, video and a summary."""
 
-import contextlib
 import json
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
 
-from rlpyt.errors import WorkerError, itr_of
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.run import load
@@ -39,23 +36,6 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     say(_summary(options, run_dir))
 
 
-@contextlib.contextmanager
-def showing_how_to_resume(run_dir: Path) -> Iterator[None]:
-    """Add the command to resume if training in this context stops early with a checkpoint."""
-    hint = f"Resume with: {program()} resume {run_dir}"
-    try:
-        yield
-    except SystemExit:
-        if rundir.has_checkpoint(run_dir):
-            say(hint)
-        raise
-    except Exception as error:
-        failed = isinstance(error, WorkerError) or itr_of(error) >= 0
-        if failed and rundir.has_checkpoint(run_dir):
-            error.add_note(hint)
-        raise
-
-
 def draw_curve(runs: list[Path], path: Path) -> None:
     """Plot the learning curves of runs into one file."""
     from rlpyt.vis.curves import plot_runs
@@ -64,14 +44,6 @@ def draw_curve(runs: list[Path], path: Path) -> None:
         plot_runs(runs, path)
     except KeyError as error:  # no data; str(error) would quote the message
         raise ValueError(error.args[0]) from error
-
-
-def program() -> str:
-    """Return the command of this program: ``rlpyt``, or its path if it is not on PATH."""
-    if shutil.which("rlpyt"):
-        return "rlpyt"
-    called = sys.argv[0]
-    return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
 
 
 def optional(name: str, make: Callable[..., object], *args: object) -> bool:
@@ -96,7 +68,7 @@ def _summary(options: RunOptions, run_dir: Path) -> str:
         if (run_dir / name).exists()
         and (name != rundir.CHECKPOINTS or rundir.has_checkpoint(run_dir))
     }
-    rlpyt = program()
+    rlpyt = rundir.program()
     steps = 2 * options.steps
     return "\n".join(
         [

@@ -88,6 +88,7 @@ def train(
     new, created = not any(run_dir.glob("*")), False
     hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks
     runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
+    runner.says_how_to_resume = False  # callers do, see ``rundir.showing_how_to_resume``
     _prepare_agent(runner.agent, options, run_dir, resume)
     context = run_context(
         run_dir,

@@ -1,13 +1,17 @@
-"""Run directories: names and contents."""
+"""Run directories: names, contents, and how to resume from them."""
 
 import re
+import shutil
+import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from rlpyt.errors import UntrustedFile
+from rlpyt.errors import UntrustedFile, WorkerError, itr_of
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.utils.files import check_regular, new_directory
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.recorded import label
 
 ROOT = Path("data")  # below the current directory
@@ -36,6 +40,36 @@ CONTENTS = {
 def has_checkpoint(run_dir: Path) -> bool:
     """Return True if the run has a checkpoint to resume from."""
     return any((run_dir / CHECKPOINTS).glob("checkpoint-*"))
+
+
+@contextmanager
+def showing_how_to_resume(run_dir: Path, how: str | None = None) -> Iterator[None]:
+    """Say how to resume if training in this context stops early with a checkpoint.
+
+    Args:
+        run_dir: run directory.
+        how: command or call that resumes; ``None``: ``rlpyt resume``.
+    """
+    hint = f"Resume with: {how or f'{program()} resume {run_dir}'}"
+    try:
+        yield
+    except SystemExit:
+        if has_checkpoint(run_dir):
+            say(hint)
+        raise
+    except Exception as error:
+        failed = isinstance(error, WorkerError) or itr_of(error) >= 0
+        if failed and has_checkpoint(run_dir):
+            error.add_note(hint)
+        raise
+
+
+def program() -> str:
+    """Return the command of this program: ``rlpyt``, or its path if it is not on PATH."""
+    if shutil.which("rlpyt"):
+        return "rlpyt"
+    called = sys.argv[0]
+    return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
 
 
 def check_files(run_dir: Path, links: bool) -> None:

@@ -25,7 +25,6 @@ from rlpyt.runners.hooks import (
     LogHook,
     StopSignals,
     check_hooks,
-    terminal_is_owned,
 )
 from rlpyt.runners.progress import TerminalProgress
 from rlpyt.runners.run_state import add_opt_info
@@ -91,6 +90,7 @@ class MinibatchRlBase(CheckpointedRunner):
     _threads_before: int | None = None  # torch's threads before they were limited
     _n_threads_given = False
     _warned_of_unfinished = False
+    says_how_to_resume = True  # False if what calls the runner says it
 
     # Attributes of rlpyt's runners, which subclasses read and set.
     _opt_infos = _state_property("opt_infos")
@@ -333,8 +333,7 @@ class MinibatchRlBase(CheckpointedRunner):
                 self._end()
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
-            if saved and not terminal_is_owned(self.hooks):
-                # The command line prints its own resume command.
+            if saved and self.says_how_to_resume:
                 directory = str(self.checkpoint_directory())
                 say(f"Resume with {type(self).__name__}(..., resume_from={directory!r}).")
         self.raise_checkpoint_error()

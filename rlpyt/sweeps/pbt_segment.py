@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.experiments import rundir
-from rlpyt.experiments.finish import finish, showing_how_to_resume
+from rlpyt.experiments.finish import finish
 from rlpyt.experiments.options import read_options
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook
@@ -45,7 +45,7 @@ def main(config: Path, run_dir: Path, steps: int) -> None:
     """
     options = read_options(config, trust=True)  # written by the launcher
     resume = rundir.has_checkpoint(run_dir)
-    with showing_how_to_resume(run_dir):
+    with rundir.showing_how_to_resume(run_dir):
         train(options, run_dir, [EndsAt(steps), ProgressHook()], resume, finish)
 
 

@@ -1,5 +1,6 @@
 """``rlpyt.train`` and its relatives, custom classes by name, and the names of the package."""
 
+import signal
 import subprocess
 import sys
 import warnings
@@ -120,6 +121,23 @@ def test_a_training_in_a_second_thread_is_refused(tmp_path):
     rlpyt.train("ppo", "CartPole-v1", run_dir=tmp_path / "a", hooks=[second], **settings)
     assert isinstance(second.error, ConcurrentRunError)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+class InterruptRun(rlpyt.Hook):
+    """Presses Ctrl-C."""
+
+    def on_iteration(self, runner, itr):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_an_interrupted_run_says_how_to_resume_it_in_python(progress, tmp_path, capsys):
+    small = dict(steps=32, batch_T=8, batch_B=2, run_dir=tmp_path)
+    with pytest.raises(SystemExit):
+        rlpyt.train("a2c", "CartPole-v1", hooks=[InterruptRun()], progress=progress, **small)
+    (said,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("Resume with")]
+    assert said == f"Resume with: rlpyt.train(..., run_dir={str(tmp_path)!r}, resume=True)"
+    assert rlpyt.train("a2c", "CartPole-v1", resume=True, progress=progress, **small)
 
 
 def test_classes_train_and_are_loaded_by_name(tmp_path):
