@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import wait
 from multiprocessing.util import Finalize
 from typing import Any
@@ -223,6 +223,11 @@ def _run_child(requested: str | None, lasts: bool, target: Any, spec: Any, pipe:
     mp.set_start_method(requested, force=True)
     be_a_child(lasts)
     target(spec, pipe)
+    if any(not t.daemon for t in threading.enumerate() if t is not threading.main_thread()):
+        # Python waits for such threads, which environments may have started, without a limit.
+        util._exit_function()  # type: ignore[attr-defined]
+        util._flush_std_streams()  # type: ignore[attr-defined]
+        os._exit(0)
 
 
 @contextlib.contextmanager

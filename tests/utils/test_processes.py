@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from multiprocessing import forkserver
 from pathlib import Path
@@ -23,7 +24,11 @@ from rlpyt.utils.processes import (
     failure_text,
     first_line,
     keep_freed_memory,
+    start_child,
+    start_context,
     start_fork_server,
+    starting_children,
+    stop,
     title_of,
     uninterrupted,
 )
@@ -88,6 +93,20 @@ def loses_its_fork_server():
     os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
     process.join(20)
     return describe_exit(process.exitcode)
+
+
+def leave_a_thread(spec, pipe):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=False).start()
+
+
+def test_a_child_does_not_wait_for_threads_at_its_end():
+    with starting_children():
+        process, pipe = start_child(start_context(), leave_a_thread, None, "child")
+    process.join(120)
+    code = process.exitcode
+    stop([process], 0)
+    pipe.close()
+    assert code == 0
 
 
 def test_a_lost_fork_server_is_described():
