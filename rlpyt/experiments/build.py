@@ -1,6 +1,5 @@
 """Algorithms, samplers, runners and environments built from options."""
 
-import contextlib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from rlpyt.experiments.registry import (
 )
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils import torchrun
 from rlpyt.utils.checks import whole_number
@@ -320,7 +320,7 @@ def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
             if not message.startswith(("TypeError", "ValueError", "ImportError")):
                 raise
             raise ValueError(f"The environment cannot be made: {message}") from error
-    with Surroundings().checked(), contextlib.closing(recipe.make()) as env:
+    with Surroundings().checked(), closing_quietly(recipe.make()) as env:
         return env.spaces
 
 

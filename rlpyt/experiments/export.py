@@ -6,7 +6,7 @@ import logging
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, part_at, read
 from rlpyt.models.observation import is_composite, seen_parts
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
+from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.spaces.base import Space
@@ -471,7 +472,7 @@ def _record(
     rows: list[list[Any]] = []
     actions = []
     n_states, first_state = len(exported.initial_state), len(policy.action_paths)
-    with Surroundings().checked(), closing(run.env()) as env, torch.no_grad():
+    with Surroundings().checked(), closing_quietly(run.env()) as env, torch.no_grad():
         set_seed(seed)
         env.seed(seed)
         done = True

@@ -1,6 +1,5 @@
 """Runs in run directories: train, load and evaluate."""
 
-import contextlib
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
@@ -432,7 +432,7 @@ class Run:
             raise ValueError(f"episodes={episodes} must be at least 1.")
         if max_steps is not None:
             max_steps = whole_number("max_steps", max_steps, 1)
-        with Surroundings().checked(), contextlib.closing(self.env()) as env:
+        with Surroundings().checked(), closing_quietly(self.env()) as env:
             set_seed(seed)  # for sampled actions
             limit = max_steps or max(EVAL_STEPS, getattr(env, "horizon", None) or 0)
             played = [self._play(env, seed + i, deterministic, limit) for i in range(episodes)]

@@ -18,6 +18,7 @@ from rlpyt.envs.traj_info import raw_reward
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.run import Run
 from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
@@ -274,7 +275,7 @@ def _environments(env: Any, n: int) -> Iterator[list[Any]]:
         yield [build_env(lambda: env, {})]
         return
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(contextlib.closing(make())) for _ in range(n)]
+        yield [stack.enter_context(closing_quietly(make())) for _ in range(n)]
 
 
 def enlarged(image: Image) -> Image:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.envs.base import Env, EnvSpaces, build_env
@@ -112,3 +112,12 @@ def close_quietly(envs: Iterable[Any]) -> None:
     for env in envs:
         with contextlib.suppress(Exception, SystemExit, GeneratorExit):
             env.close()
+
+
+@contextlib.contextmanager
+def closing_quietly(env: Any) -> Iterator[Any]:
+    """Close an environment after a block, ignoring errors of its ``close``."""
+    try:
+        yield env
+    finally:
+        close_quietly([env])

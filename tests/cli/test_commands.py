@@ -331,6 +331,10 @@ class Unseen(gymnasium.Env):
     def step(self, action):
         return self.observation_space.sample(), 0.0, True, False, {}
 
+class FailsToClose(BanditEnv):
+    def close(self):
+        raise SystemExit("not closed")
+
 class Batch(BanditEnv):
     batched = True
 """
@@ -357,6 +361,13 @@ def test_a_custom_environment_is_trained_and_evaluated(own_envs, tmp_path, capsy
     assert "own_envs has no 'Bad'" in capsys.readouterr().err
     assert rlpyt_command("train", "ppo", "own_envs:Batch", "--sampler.kind", "serial") == 2
     assert "Batch makes batches of environments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["serial", "cpu"])
+def test_an_environment_that_fails_to_close_is_trained_and_evaluated(own_envs, kind):
+    asked = ["--steps", "512", "--run-dir", "run", "--sampler.kind", kind, *SMALL]
+    assert rlpyt_command("train", "ppo", "own_envs:FailsToClose", *asked) == 0
+    assert rlpyt_command("eval", "run", "--episodes", "2") == 0
 
 
 def test_an_environment_that_cannot_render_is_named(own_envs, capsys):
