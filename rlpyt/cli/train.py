@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, nearest
+from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES
 from rlpyt.utils.recorded import has_marks
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
@@ -127,7 +127,7 @@ def read_flags(
             description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
         )
     except SystemExit:
-        _translate(flags, setting_types(algo_name))
+        _translate(flags, algo_name)
         raise
     chosen = dataclasses.asdict(command.settings)
     algo = {
@@ -149,14 +149,20 @@ def _full_flag(short: re.Match[str]) -> str:
     return f"--{part}.{negation or ''}{name}"
 
 
-def _translate(flags: Sequence[str], known: Collection[str]) -> None:
-    """Print the flags for those given by their names in other libraries."""
-    for flag in (flag.partition("=")[0] for flag in flags):
+def _translate(flags: Sequence[str], algo_name: str) -> None:
+    """Print the flags for those of other libraries, and the algorithms that have an unknown one."""
+    known = setting_types(algo_name)
+    for flag in (flag.partition("=")[0] for flag in flags if flag.startswith("--")):
         name = flag.removeprefix("--").replace("-", "_")
-        if flag.startswith("--") and name in OTHER_NAMES and name not in known:
-            for found in nearest(name, known, 1):
-                note = f": {DIFFERENCES[name]}" if name in DIFFERENCES else ""
-                say(f"{flag} is called --{found.replace('_', '-')} in rlpyt{note}.", sys.stderr)
+        own = name.rpartition(".")[-1]
+        meant = OTHER_NAMES.get(own, own)
+        same = [x for x in known if x.rpartition(".")[-1] == meant]
+        owners = [x for x in ALGORITHMS if meant in plain_fields(algorithm_class(x))]
+        if same and name in OTHER_NAMES and name not in known:
+            note = f": {DIFFERENCES[name]}" if name in DIFFERENCES else ""
+            say(f"{flag} is called --{same[0].replace('_', '-')} in rlpyt{note}.", sys.stderr)
+        elif owners and not same:
+            say(f"{flag}: {meant} is a setting of {', '.join(owners)}.", sys.stderr)
 
 
 def _slice(options: Settings, cls: Any) -> Any:

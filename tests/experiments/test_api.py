@@ -231,6 +231,14 @@ def test_flags_of_other_libraries_are_translated(capsys):
     assert "--lr is called --algo.learning-rate in rlpyt." in err
     assert "--total-timesteps is called --steps in rlpyt." in err
     assert "--batch-size is called --algo.minibatches in rlpyt: the number of minibatches" in err
+    assert (
+        rlpyt_command("train", "sac", "Pendulum-v1", "--normalize-reward", "--buffer-size=9") == 2
+    )
+    err = capsys.readouterr().err
+    assert "--algo.normalize-reward: normalize_reward is a setting of ppo, a2c, vtrace" in err
+    assert "--buffer-size is called --algo.replay-size in rlpyt." in err
+    assert rlpyt_command("train", "ppo", "CartPole-v1", "--buffer-size", "9") == 2
+    assert "--buffer-size: replay_size is a setting of dqn, " in capsys.readouterr().err
 
 
 def test_an_algorithm_without_a_preset_asks_for_an_agent(capsys):
