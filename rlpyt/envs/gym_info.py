@@ -111,8 +111,9 @@ class InfoSchema:
         if key not in self._reported:
             self._reported.add(key)
             warnings.warn(
-                f"env_info: key {key!r} {problem}. Declare the expected keys by EnvInfoWrapper or "
-                "info_example in make().",
+                f"env_info: key {key!r} {problem}. Return the same kind of number in every step, "
+                f"or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{key!r}: 0.0}}), "
+                "which fills in what is missing.",
                 stacklevel=2,
             )
 

@@ -113,7 +113,8 @@ def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRec
             game ("pong", without sticky actions), both of which use
             :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or a custom
             environment class or function ("my_module:MyEnv", "my_file.py:MyEnv"), also in the
-            current directory; or a class, function or other object that returns an environment.
+            current directory; or a class, function or other object that returns an environment. The
+            class of trajectory statistics may be an attribute ``TrajInfoCls`` of it.
         env_args: further arguments of the environment.
 
     Raises:
@@ -127,7 +128,8 @@ def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRec
     if custom is not None:
         can_render = "render_mode" in inspect.signature(custom).parameters
         render_kwargs = {"render_mode": "rgb_array"} if can_render else {}
-        return EnvRecipe(custom, args, args, render_kwargs)
+        TrajInfoCls = getattr(custom, "TrajInfoCls", TrajInfo)
+        return EnvRecipe(custom, args, args, render_kwargs, TrajInfoCls)
     game = _atari_game(env_id)
     if game is None:
         family = _family(env_id)

@@ -196,10 +196,13 @@ class RunOptions(Settings):
         missing = dict(missing_parts(config))
         if missing:
             listed = ", ".join(f"{'.'.join(place)}={text}" for place, text in missing.items())
+            given = as_arguments(missing)
+            again = f"load this run, give it again: rlpyt.load({str(run_dir)!r}, {given})"
+            if all(place[0] == "algo" for place in missing):  # the trained agent needs none of it
+                again = f"resume this run, give it again: rlpyt.train(..., {given}, resume=True)"
             warnings.warn(
-                f"{CONFIG} cannot describe {listed}. To load this run, give it again: "
-                f"rlpyt.load({str(run_dir)!r}, {as_arguments(missing)}); or define it at the top "
-                "level of a module that can be imported."
+                f"{CONFIG} cannot describe {listed}. To {again}; or define it at the top level of "
+                "a module that can be imported."
             )
 
 

@@ -16,6 +16,7 @@ import rlpyt
 from rlpyt.agents.pg.vector import GaussianMlpAgent
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.traj_info import TrajInfo
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments import run as run_module
 from rlpyt.experiments.api import options_of
@@ -160,6 +161,30 @@ def test_environments_without_a_name_are_given_again(name, tmp_path):
     with pytest.warns(UserWarning, match="cannot describe env"):
         assert rlpyt.train("ppo", env, steps=64, **longer).itr > run.itr
     assert rlpyt_command("resume", str(path), "--steps", "96") == 2
+
+
+class Goals(TrajInfo):
+    """Statistics that count steps with a reward."""
+
+    def step(self, observation, action, reward, *others):
+        super().step(observation, action, reward, *others)
+        self.Goals = self.get("Goals", 0) + (reward > 0)
+
+
+def test_an_environment_names_its_statistics(tmp_path):
+    def make():
+        return Reach(5)
+
+    make.TrajInfoCls = Goals
+    run, _ = train("ppo", make, tmp_path / "run")
+    assert "GoalsAverage" in (tmp_path / "run" / "progress.csv").read_text().splitlines()[0]
+    assert run.recipe.TrajInfoCls is Goals
+
+
+def test_what_is_needed_to_resume_only_is_said(tmp_path):
+    _, (warned,) = train("ppo", Reach, tmp_path / "run", learning_rate=lambda progress: 1e-3)
+    assert "To resume this run, give it again: rlpyt.train(..., algo={" in warned
+    assert rlpyt.load(tmp_path / "run").evaluate(1).lengths
 
 
 def test_values_reach_workers_and_are_written_with_their_names(file, tmp_path):
