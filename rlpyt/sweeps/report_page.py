@@ -142,9 +142,8 @@ def render(
         loader=PackageLoader("rlpyt.sweeps"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_printable,
     )
-    return environment.get_template("report.html").render(
+    page = environment.get_template("report.html").render(
         title=title,
         facts=facts,
         counts=counts,
@@ -152,10 +151,7 @@ def render(
         sections=sections,
         written=written,
     )
-
-
-def _printable(value: Any) -> Any:
-    return REMOVED.sub("", value) if type(value) is str else value
+    return REMOVED.sub("", page)
 
 
 def figure_block(plot: Any, name: str, caption: str, wide: bool = False) -> Figure:

@@ -188,6 +188,12 @@ def test_the_report_needs_no_other_files(of_sweep):
         assert reference == "data:," or reference[1:] in of_sweep.ids
 
 
+def test_names_of_plots_may_have_characters_outside_html(tmp_path):
+    make_run(tmp_path / "run_0", [1, 2], env="Cart\ud800\x1b[31mPole", algo_name="ppo")
+    page = Reader(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "CartPole" in page.text("figcaption")
+
+
 def test_a_report_of_any_directory_of_runs(tmp_path):
     config = {"env": "CartPole-v1", "algo_name": "ppo", "steps": 200}
     for seed in (0, 1):
