@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from gymnasium import Wrapper
-from gymnasium.vector import SyncVectorEnv, VectorWrapper
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorWrapper
 
 RAW_REWARD = "raw_reward"  # entry of info, of which returns are logged
 OBSERVATION, REWARD = "NormalizeObservation", "NormalizeReward"
+ATTRIBUTES = {OBSERVATION: "obs_rms", REWARD: "return_rms"}  # by which other processes tell them
 MODULES = ("gymnasium.", "gym.")
 REMEDIES = {
     OBSERVATION: "an evaluation or a loaded run starts without them. Remove it, and normalize in "
     "the agent: normalize_observation=True (--normalize-observation)",
     REWARD: "workers scale rewards differently. Remove it, and normalize in the algorithm: "
-    "normalize_reward=True of PPO, A2C and V-trace (--normalize-reward). Returns are logged "
-    "without it",
+    "normalize_reward=True of PPO, A2C and V-trace (--normalize-reward)",
 }
 
 
@@ -88,11 +88,12 @@ def with_raw_rewards(env: Any) -> tuple[Any, bool]:
     while isinstance(layer, Wrapper | VectorWrapper):
         found |= dict.fromkeys(_names_of(layer) & REMEDIES.keys(), layer)  # the innermost one
         layer = layer.env
+    if isinstance(layer, AsyncVectorEnv):  # whose environments are in other processes
+        for name, attribute in ATTRIBUTES.items():
+            if any(layer.call("has_wrapper_attr", attribute)):
+                warn_of(name, "with")
     for name in found:
-        warnings.warn(
-            f"gymnasium's {name} keeps statistics in each environment, which are not saved with "
-            f"the agent; {REMEDIES[name]}."
-        )
+        warn_of(name, "without")
     if REWARD in found:
         normalizer = found[REWARD]
         if isinstance(env, VectorWrapper):
@@ -106,6 +107,15 @@ def with_raw_rewards(env: Any) -> tuple[Any, bool]:
         layer.envs, flags = map(list, zip(*pairs, strict=True))
         has_raw = any(flags)
     return env, has_raw
+
+
+def warn_of(name: str, logged: str) -> None:
+    """Warn of a normalizing wrapper of Gymnasium; returns are logged "with" or "without" it."""
+    returns = f" Returns are logged {logged} it." if name == REWARD else ""
+    warnings.warn(
+        f"gymnasium's {name} keeps statistics in each environment, which are not saved with the "
+        f"agent; {REMEDIES[name]}.{returns}"
+    )
 
 
 def _names_of(layer: Any) -> set[str]:

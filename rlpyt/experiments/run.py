@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.spaces import action_leaves
-from rlpyt.errors import DamagedFile
+from rlpyt.errors import DamagedFile, NonFiniteError
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_convolutions
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
@@ -427,9 +427,18 @@ class Run:
 
         Raises:
             ValueError: ``episodes`` or ``max_steps`` is below 1.
+            NonFiniteError: parameters of the policy are NaN or infinite.
         """
         if episodes < 1:
             raise ValueError(f"episodes={episodes} must be at least 1.")
+        model = getattr(self.agent, "model", None)
+        parameters = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
+        bad = [name for name, x in parameters if not torch.isfinite(x).all()]
+        if bad:
+            raise NonFiniteError(
+                f"{self.name}: {len(bad)} parameters of the policy are NaN or infinite, the first "
+                f"is {bad[0]}. Load an earlier checkpoint, or best.pkl of a run with --keep-best."
+            )
         if max_steps is not None:
             max_steps = whole_number("max_steps", max_steps, 1)
         with Surroundings().checked(), closing_quietly(self.env()) as env:

@@ -5,7 +5,7 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
 from gymnasium.wrappers.vector import NormalizeReward as NormalizeVectorReward
 
@@ -90,6 +90,18 @@ def test_the_wrapper_is_named_with_what_to_use_instead():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         build_env(lambda: RecordEpisodeStatistics(Sevens()), {})
+
+
+def normalized():
+    return NormalizeObservation(NormalizeReward(Sevens()))
+
+
+def test_wrappers_in_other_processes_are_named():
+    with pytest.warns(UserWarning) as said:
+        adapt(AsyncVectorEnv([normalized] * 2)).close()
+    texts = sorted(str(w.message) for w in said)
+    assert len(texts) == 2 and "normalize_observation=True" in texts[0]
+    assert "Returns are logged with it" in texts[1]
 
 
 def test_a_sampler_warns_once():

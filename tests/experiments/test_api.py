@@ -15,7 +15,7 @@ import rlpyt
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.errors import ConcurrentRunError
+from rlpyt.errors import ConcurrentRunError, NonFiniteError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.registry import algorithm_named, base_algorithm, import_named
@@ -121,6 +121,14 @@ def test_a_training_in_a_second_thread_is_refused(tmp_path):
     rlpyt.train("ppo", "CartPole-v1", run_dir=tmp_path / "a", hooks=[second], **settings)
     assert isinstance(second.error, ConcurrentRunError)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_parameters_that_are_nan_are_named_before_an_evaluation(tmp_path):
+    run = rlpyt.train("a2c", "CartPole-v1", steps=64, batch_T=8, batch_B=2, run_dir=tmp_path)
+    with torch.no_grad():
+        run.agent.model.value.model[0].weight[0, 0] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"1 parameters .* value\.model\.0\.weight"):
+        run.evaluate(1)
 
 
 class InterruptRun(rlpyt.Hook):
