@@ -26,6 +26,11 @@ def moved(run_dir):
     run_dir.rename(run_dir.with_name("moved"))
 
 
+def replaced(directory):
+    shutil.rmtree(directory)
+    directory.touch()
+
+
 def emptied(run_dir):
     shutil.rmtree(run_dir)
     run_dir.mkdir()
@@ -63,7 +68,7 @@ def everything_in(directory):
     return sorted(directory.rglob("*")) if directory.exists() else []
 
 
-@pytest.mark.parametrize("how", [shutil.rmtree, emptied, moved])
+@pytest.mark.parametrize("how", [shutil.rmtree, emptied, moved, replaced])
 @pytest.mark.parametrize(
     ("rows", "checkpoints", "check_s"),
     [(OFTEN, SELDOM, 1e9), (SELDOM, OFTEN, 1e9), (SELDOM, SELDOM, 0.0)],

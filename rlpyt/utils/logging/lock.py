@@ -137,7 +137,8 @@ class RunLock:
             self._release()
 
     def _release(self) -> None:
-        self.path.unlink(missing_ok=True)  # before the release: waiting processes reopen the file
+        with contextlib.suppress(NotADirectoryError):  # the directory was replaced by a file
+            self.path.unlink(missing_ok=True)  # before the release: waiting processes reopen it
         self._lock.release()
 
     def _written_owner(self) -> dict[str, Any]:
