@@ -129,6 +129,7 @@ class BaseAgent(Recorded):
         self._version = -1  # version of the parameters last taken from the mailbox
         self.policy_updates = 0  # number of gradient steps of those parameters
         self._mode: str | None = None
+        self._observes = False  # True if models have observation statistics
         self._modules: tuple[Any, list[Any]] = ((), [])  # (networks, all their modules)
 
     # Hooks of subclasses.
@@ -215,6 +216,7 @@ class BaseAgent(Recorded):
         models = self._observation_models()
         check_normalized(models, self.env_spaces.observation)
         self.observation_only = all(getattr(m, "observation_only", False) for m in models)
+        self._observes = any(map(updates_obs_rms, models))
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
         self.model.load_state_dict(state_dict)
@@ -429,9 +431,8 @@ class BaseAgent(Recorded):
         does not override ``step`` or the methods that it calls. It uses the current parameters, so
         request it again before each batch.
         """
-        cls = type(self)
-        inherited = ("step", "_inputs", "_run")
-        stock = all(getattr(cls, name) is getattr(BaseAgent, name) for name in inherited)
+        cls, base = type(self), BaseAgent
+        stock = cls.step is base.step and cls._inputs is base._inputs and cls._run is base._run
         if not (stock and self.fast_acting) or self.recurrent or self.device.type != "cpu":
             return None
         draw = self._numpy_draw() if can_draw(self.distribution) else None
@@ -472,7 +473,8 @@ class BaseAgent(Recorded):
     def update_obs_rms(self, observation: Tensors) -> None:
         """Update the models' running observation statistics, if they have any, with a batch."""
         updated: list[Any] = []
-        for model in filter(updates_obs_rms, self._observation_models()):
+        models = self._observation_models() if self._observes else ()
+        for model in filter(updates_obs_rms, models):
             statistics = getattr(model, "obs_rms", None)
             if not any(statistics is other for other in updated):  # models may share them
                 model.update_obs_rms(observation)
@@ -483,7 +485,7 @@ class BaseAgent(Recorded):
         """Return True if ``update_obs_rms`` has an effect."""
         method = getattr(self.update_obs_rms, "__func__", None)
         overridden = method is not BaseAgent.update_obs_rms
-        return overridden or any(map(updates_obs_rms, self._observation_models()))
+        return overridden or self._observes
 
     # Recurrent memory; these methods do nothing in agents without it.
 

@@ -68,6 +68,7 @@ class RlAlgorithm(Recorded):
     schedules: Mapping[str, Callable[[float], float]] = MappingProxyType({})
     changes: Mapping[str, Any] = MappingProxyType({})
     _started = False  # True from the end of ``initialize``
+    _settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # fields that are settings
 
     agent: Any
     recorded: UpdateRecord
@@ -90,6 +91,7 @@ class RlAlgorithm(Recorded):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Add the record of statistics, also to subclasses with their own constructor."""
+        cls._settings = declared(cls)
         self = super().__new__(cls, *args, **kwargs)
         vars(self).update(
             recorded=UpdateRecord(),
@@ -108,7 +110,7 @@ class RlAlgorithm(Recorded):
             TypeError, ValueError: the value has the wrong type, is out of range, or is not a
                 schedule.
         """
-        if name in declared(type(self)) or name in self._followers:
+        if name in self._settings or name in self._followers:
             self._change(name, value)
         else:
             super().__setattr__(name, value)
@@ -337,7 +339,7 @@ class RlAlgorithm(Recorded):
     def empty_opt_info(self) -> Any:
         """Return a named tuple of empty lists, one for each of ``opt_info_fields``."""
         fields = tuple(self.opt_info_fields)
-        return opt_info_class(fields)(*([] for _ in fields))
+        return opt_info_class(fields)(*[[] for _ in fields])
 
     def add_recorded(self, opt_info: Any) -> Any:
         """Append recorded statistics to the lists of an ``opt_info``; return it with new fields."""

@@ -319,7 +319,7 @@ def mean_over_ranks(number: torch.Tensor, world_size: int) -> torch.Tensor:
 
 def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
     """Return the total norm of gradients; for few numbers, by one operation on a copy."""
-    few = 0 < sum(g.numel() for g in gradients) <= FEW_NUMBERS
+    few = 0 < sum([g.numel() for g in gradients]) <= FEW_NUMBERS
     if not few or gradients[0].device.type != "cpu":
         return torch.nn.utils.get_total_norm(gradients)
     return torch.linalg.vector_norm(torch.cat([g.reshape(-1) for g in gradients]))  # type: ignore[no-any-return]

@@ -250,7 +250,10 @@ class VectorModel(Network):
         n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
         self._only_vectors = n_joined == self._n_features
         self._is_vector = is_vector(observation_shape) and not normalize_observation
-        self._is_plain = self._is_vector and self._inherits("encode", "read", "recurrent_layer")
+        cls, base = type(self), VectorModel
+        reads = cls.encode is base.encode and cls.read is base.read
+        self._is_plain = self._is_vector and reads and cls.recurrent_layer is base.recurrent_layer
+        self._is_stock = reads and cls.forward is base.forward
 
     @AssignableProperty
     def _obs_ndim(self) -> int:
@@ -336,10 +339,6 @@ class VectorModel(Network):
         features = self.read(observation)
         return encode_rows(self.core.mlp, features) if self._has_core else (features, None)
 
-    def _inherits(self, *names: str) -> bool:
-        """Return True if no subclass overrides these methods."""
-        return all(getattr(type(self), x) is getattr(VectorModel, x) for x in names)
-
     def update_obs_rms(self, observation: Tensors) -> None:
         """Update the running statistics with a batch of observations [*lead, ...]."""
         if self.normalize_observation:
@@ -352,8 +351,7 @@ class VectorModel(Network):
         ``None`` if the model has a memory, ``heads`` cannot be translated, a subclass overrides
         other methods, or ``reads_in_numpy`` is False.
         """
-        inherited = self._inherits("forward", "encode", "read")
-        if not inherited or self._has_core or not self.reads_in_numpy:
+        if not self._is_stock or self._has_core or not self.reads_in_numpy:
             return None
         return numpy_forward_of(self, self._observation_shape, self.normalization, live)
 

@@ -394,8 +394,8 @@ class SAC(QpgAlgo):
             return loss, log_pi.detach(), None, None
         if not self.reparameterize:
             loss = self._score_loss(inputs, cost, log_pi)
-        record = (log_pi, dist_info.mean, dist_info.log_std)
-        return loss, *(x.detach() for x in record)
+        mean, log_std = dist_info.mean.detach(), dist_info.log_std.detach()
+        return loss, log_pi.detach(), mean, log_std
 
     def _score_loss(self, inputs: Any, cost: torch.Tensor, score: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
