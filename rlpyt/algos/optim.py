@@ -158,20 +158,7 @@ class GradientStep:
         groups = self.optimizer.param_groups
         return {name: group["lr"] for name, group in zip(self._group_rates, groups)}
 
-    def __call__(self, loss: torch.Tensor) -> torch.Tensor:
-        """Take one step to minimize ``loss``; return the gradient norm before clipping.
-
-        Raises:
-            NonFiniteError: loss or gradient is NaN or infinite; parameters are unchanged.
-            ValueError: the loss does not depend on any parameter, or is not a scalar.
-            TypeError: the loss is not a tensor.
-        """
-        (norms,) = self.minimize(loss).values()
-        return norms[0] if self.networks[0].n_members is None else norms
-
-    def minimize(
-        self, losses: torch.Tensor | Mapping[str, torch.Tensor]
-    ) -> dict[str, torch.Tensor]:
+    def __call__(self, losses: torch.Tensor | Mapping[str, torch.Tensor]) -> Any:
         """Take one step to minimize a loss or the sum of several.
 
         Parameters without a gradient are not changed; nothing is in ``torch.inference_mode``.
@@ -180,11 +167,13 @@ class GradientStep:
             losses: scalar, or scalars by name; names appear in the message if one is not finite.
 
         Returns:
-            Gradient norms before clipping by name of the network: [1], [E] for a network with
-            members (0 if no parameter is trained), or [0] for a network without gradient.
+            Gradient norm before clipping, [] or, of a network with members, [E]. Of several
+            networks, a dictionary by name: [1], [E] for a network with members (0 if no parameter
+            is trained), or [0] for a network without gradient.
 
         Raises:
-            NonFiniteError, ValueError: see ``__call__``.
+            NonFiniteError: loss or gradient is NaN or infinite; parameters are unchanged.
+            ValueError: the loss does not depend on any parameter, or is not a scalar.
             TypeError: a loss is not a tensor.
         """
         parts = losses if isinstance(losses, Mapping) else {"": losses}
@@ -193,7 +182,9 @@ class GradientStep:
             for other in others:
                 loss = loss + other
             if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
-                return {n.name: loss.new_zeros(n.n_members or 1) for n in self.networks}
+                return self._by_network(
+                    [loss.new_zeros(n.n_members or 1) for n in self.networks], loss
+                )
             for parameter in self.parameters:
                 parameter.grad = None
             loss.backward()  # type: ignore[no-untyped-call]
@@ -218,10 +209,13 @@ class GradientStep:
                 if own is not None:
                     network.clip(own, self.clip_grad_norm)
         self.optimizer.step()
-        return {
-            network.name: network.no_norms(loss) if own is None else own
-            for network, own in zip(self.networks, norms, strict=True)
-        }
+        return self._by_network(norms, loss)
+
+    def _by_network(self, norms: Sequence[torch.Tensor | None], loss: torch.Tensor) -> Any:
+        if len(norms) == 1 and norms[0] is not None:
+            return norms[0] if self.networks[0].n_members is not None else norms[0][0]
+        pairs = zip(self.networks, norms, strict=True)
+        return {n.name: n.no_norms(loss) if own is None else own for n, own in pairs}
 
     def _warn_without_gradient(self, norms: list[torch.Tensor | None]) -> None:
         """Warn of parameters without gradient when a network gets its first gradient."""

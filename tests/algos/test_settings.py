@@ -398,7 +398,7 @@ def test_a_network_without_trained_parameters_has_norms_on_the_device_of_the_los
     frozen = ParameterGroup("pi", [], n_members=2)
     assert frozen.norms() is None
     step = GradientStep([frozen, ParameterGroup("q", [p])], torch.optim.SGD, 0.1)
-    norms = step.minimize((p * 4).sum())
+    norms = step((p * 4).sum())
     assert norms["pi"].tolist() == [0, 0] and norms["q"].item() == pytest.approx(48**0.5)
     assert frozen.no_norms(torch.zeros((), device="meta")).device.type == "meta"
 

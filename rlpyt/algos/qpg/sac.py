@@ -248,7 +248,7 @@ class SAC(QpgAlgo):
         """Take one step with all networks, with losses at the same parameters."""
         losses, values = self.loss(self.steps_of(batch, *self.evaluated))
         self.record(tdAbsErr=values[-1])
-        grad_norms = self.steps["all"].minimize(self.losses_by_name(losses))
+        grad_norms = self.steps["all"](self.losses_by_name(losses))
         return (losses, grad_norms, values), values[-1]
 
     def losses_by_name(self, losses: tuple[Any, ...]) -> dict[str, torch.Tensor]:

@@ -208,10 +208,10 @@ def test_policys_step_leaves_the_critic_alone():
     one_update(algo)
     assert all(p.requires_grad for p in agent.q_model.parameters())
     batch = algo.replay_buffer.sample_batch(16)
-    algo.steps["q"].minimize(algo.q_loss(batch))
+    algo.steps["q"](algo.q_loss(batch))
     gradients = [p.grad.clone() for p in agent.q_model.parameters()]
     feed(algo, [batch])
-    algo.steps["q"].minimize = lambda loss: {"q": torch.zeros(1)}
+    algo.steps["q"] = lambda loss: torch.zeros(())
     one_update(algo)
     assert all(
         torch.equal(p.grad, g) for p, g in zip(agent.q_model.parameters(), gradients, strict=True)

@@ -145,7 +145,7 @@ def test_one_step_is_that_of_separate_optimizers(OptimCls, limit):
         x = torch.randn(6, 3)
         resting = n == 2  # in which the first network has no gradient
         own = losses_of(first, pair, number, x)
-        norms = list(step.minimize(sum(own[1:] if resting else own)).values())
+        norms = list(step(sum(own[1:] if resting else own)).values())
         stacked = [torch.stack(p) for p in zip(*members)]
         theirs = losses_of(plain, stacked, plain_number, x)
         expected = []
@@ -181,12 +181,11 @@ def test_networks_without_gradient_stay_as_they_are():
     ]
     step = GradientStep(networks, torch.optim.Adam, 0.05)
     losses = losses_of(first, pair, number, torch.randn(6, 3))
-    step.minimize(sum(losses))
+    step(sum(losses))
     before = [p.detach().clone() for p in (*first, *number)]
     losses = losses_of(first, pair, number, torch.randn(6, 3))
-    norms = list(
-        step.minimize(losses[1] + losses[2]).values()
-    )  # momentum must not move the others either
+    norms = list(step(losses[1] + losses[2]).values())
+    # Momentum must not move the others either.
     assert all(torch.equal(a, b) for a, b in zip(before, (*first, *number)))
     assert [len(x) for x in norms] == [0, 2, 0]
     steps = [float(step.optimizer.state[p]["step"]) for p in step.parameters]
@@ -206,7 +205,7 @@ def test_states_are_by_network_and_go_on():
     (parameters, step), (others, other) = made(), made()
     xs = torch.randn(4, 6, 3)
     for x in xs[:2]:
-        step.minimize(sum(losses_of(*parameters, x)))
+        step(sum(losses_of(*parameters, x)))
     states = step.state_dicts()
     assert list(states) == ["first", "pair", "number"]
     alone = torch.optim.Adam(three_networks()[1], lr=0.05)
@@ -221,7 +220,7 @@ def test_states_are_by_network_and_go_on():
     other.load_state_dicts(copy.deepcopy({**states, "of another": {}}))
     for x in xs[2:]:
         for own, gradient_step in ((parameters, step), (others, other)):
-            gradient_step.minimize(sum(losses_of(*own, x)))
+            gradient_step(sum(losses_of(*own, x)))
     for group, new in zip(others, parameters):
         assert all(torch.equal(p, q) for p, q in zip(group, new))
 
@@ -233,7 +232,7 @@ def test_a_loss_of_other_parameters_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="depends on no parameter"):
-            step.minimize(torch.nn.Parameter(torch.ones(2)).sum())
+            step(torch.nn.Parameter(torch.ones(2)).sum())
 
 
 def test_what_is_not_finite_moves_nothing_and_is_named():
@@ -249,5 +248,5 @@ def test_what_is_not_finite_moves_nothing_and_is_named():
     losses = losses_of(first, pair, number, torch.randn(6, 3))
     bad = torch.sqrt((pair[0][1] * 0).sum())  # 0, with an infinite gradient
     with pytest.raises(NonFiniteError, match="not finite in q: weight"):
-        step.minimize(sum(losses) + bad)
+        step(sum(losses) + bad)
     assert all(torch.equal(a, b) for a, b in zip(before, step.parameters))
