@@ -65,8 +65,8 @@ def train(
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
         how = f"rlpyt.train(..., run_dir={str(path)!r}, resume=True)"
         with showing_how_to_resume(path, how):
-            train_run(options, path, hooks=[*shown, *hooks], resume=resume)
-        return loaded(path, options=options)
+            spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume)
+        return loaded(path, options=options, spaces=spaces)
 
 
 def evaluate(

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.spaces import action_leaves
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.errors import DamagedFile, NonFiniteError
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_convolutions
@@ -50,8 +51,8 @@ def train(
     hooks: Sequence[Any] = (),
     resume: bool = False,
     finish: Callable[[RunOptions, Path], None] | None = None,
-) -> None:
-    """Build a run from its options and train it in ``run_dir``.
+) -> EnvSpaces:
+    """Build a run from its options and train it in ``run_dir``; return the spaces.
 
     Under torchrun only rank 0 writes files, and runs restarted by torchrun resume automatically.
 
@@ -79,7 +80,7 @@ def train(
         runner = build_runner(options, run_dir, resume=resume)
         _prepare_agent(runner.agent, options, run_dir, resume)
         runner.train()
-        return
+        return runner.agent.env_spaces  # type: ignore[no-any-return]
     check_device(options.device)
     if resume:
         rundir.check_files(run_dir, links=True)
@@ -112,6 +113,7 @@ def train(
     finally:
         if created and runner.itr < 0 and not rundir.has_rows(run_dir):  # failed to start
             shutil.rmtree(run_dir, ignore_errors=True)
+    return runner.agent.env_spaces  # type: ignore[no-any-return]
 
 
 def _prepare_agent(agent: Any, options: RunOptions, run_dir: Path, resume: bool) -> None:
@@ -541,8 +543,12 @@ def loaded(
     best: bool = False,
     options: RunOptions | None = None,
     settings: Mapping[str, Any] = MappingProxyType({}),
+    spaces: EnvSpaces | None = None,
 ) -> Run:
-    """Load a trained agent as `load` does, with known options of its run if they are given."""
+    """Load a trained agent as `load` does.
+
+    Options and spaces of its run are used if they are given; else an environment is made.
+    """
     path, trusted = hub.local_path(run_dir), True
     if options is None and not (path / CONFIG).exists() and script_runs.exists(path):
         script = script_runs.ScriptRun(path, trust, settings)
@@ -556,12 +562,12 @@ def loaded(
     with blaming(file, trusted):
         if options is None:
             recipe, name = script.recipe(), script.name
-            spaces, agent = env_spaces(recipe), script.agent()
+            spaces, agent = spaces or env_spaces(recipe), script.agent()
         else:
             options = with_settings(options, settings) if settings else options
             options = rebuilt(options, path, ("algo_name", "env", "env_args", "agent"))
             recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-            name, spaces = options.title, env_spaces(recipe)
+            name, spaces = options.title, spaces or env_spaces(recipe)
             agent = build_agent(options, spaces)
         use_saved_convolutions(agent, state)
         agent.initialize(spaces)

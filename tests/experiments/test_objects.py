@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import sys
 import warnings
 from dataclasses import dataclass, replace
@@ -179,6 +180,22 @@ def test_an_environment_names_its_statistics(tmp_path):
     run, _ = train("ppo", make, tmp_path / "run")
     assert "GoalsAverage" in (tmp_path / "run" / "progress.csv").read_text().splitlines()[0]
     assert run.recipe.TrajInfoCls is Goals
+
+
+class Noted(Reach):
+    """Writes where it was made."""
+
+    def __init__(self, file):
+        super().__init__()
+        with open(file, "a") as log:
+            log.write(f"{os.getpid()}\n")
+
+
+def test_training_with_workers_makes_no_environment_here(tmp_path):
+    small = dict(steps=32, run_dir=tmp_path / "run", env_args={"file": str(tmp_path / "made")})
+    rlpyt.train("ppo", Noted, **small, sampler=CPU, progress=False)
+    made = {int(pid) for pid in (tmp_path / "made").read_text().split()}
+    assert made and os.getpid() not in made
 
 
 def test_what_is_needed_to_resume_only_is_said(tmp_path):
