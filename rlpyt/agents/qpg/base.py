@@ -78,7 +78,7 @@ class QpgAgent(BaseAgent):
             ``None`` if the agent has none.
         action_std: standard deviation of the noise while sampling, in units of [-1, 1]; ``None``:
             the policy's own.
-        early_std: ``action_std`` before learning starts.
+        pretrain_std: the same before learning starts, or "uniform"; ``None``: ``action_std``.
     """
 
     family = "rlpyt.agents.qpg"
@@ -86,7 +86,7 @@ class QpgAgent(BaseAgent):
     has_target_policy = False
     hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
     action_std: float | None = None
-    early_std: float | None = None
+    pretrain_std: float | str | None = None
     scale: Any = None  # `ActionScale` of a Box, `PolicyParts` of other spaces
 
     def __init__(
@@ -330,7 +330,7 @@ class QpgAgent(BaseAgent):
         return [x for name, x in self._networks().items() if name.startswith("target")]
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
-        """Set the iteration at which learning starts; until then ``early_std`` applies."""
+        """Set the iteration at which learning starts; until then ``pretrain_std`` applies."""
         self.settings["min_itr_learn"][:] = min_itr_learn
 
     @property
@@ -488,7 +488,9 @@ class QpgAgent(BaseAgent):
 
     def sampling_std(self, itr: int) -> Any:
         """Return the standard deviation of the noise while sampling; ``None``: the policy's."""
-        return self.early_std if itr < self.min_itr_learn else self.action_std
+        if itr >= self.min_itr_learn or self.pretrain_std is None:
+            return self.action_std
+        return wide_std(self.pretrain_std)
 
     def _set_std(self, std: Any) -> None:
         """Set the standard deviation of the noise; ``None``: the policy's own."""

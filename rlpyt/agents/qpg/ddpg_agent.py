@@ -50,7 +50,7 @@ class DdpgAgent(QpgAgent):
             ModelCls, QModelCls, model_kwargs, q_model_kwargs, initial_model_state_dict, **kwargs
         )
         self.initial_q_model_state_dict = initial_q_model_state_dict
-        self.action_std = self.early_std = check_std("action_std", action_std)
+        self.action_std = check_std("action_std", action_std)
         self.action_noise_clip = action_noise_clip
         if action_noise_clip is not None:
             check_range("action_noise_clip", action_noise_clip, 0, open_low=True)

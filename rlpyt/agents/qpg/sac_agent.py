@@ -91,7 +91,8 @@ class SacAgent(QpgAgent):
             )
         check_range("action_squash", action_squash, 0, 1, open_low=True)
         self.action_squash = action_squash
-        self.pretrain_std, self.early_std = pretrain_std, wide_std(pretrain_std)
+        self.pretrain_std = pretrain_std
+        wide_std(pretrain_std)  # raises ValueError
 
     def make_distribution(self, size: int) -> Gaussian:
         """Return a Gaussian whose samples are squashed."""

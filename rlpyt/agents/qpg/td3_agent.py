@@ -45,7 +45,8 @@ class Td3Agent(DdpgAgent):
                 "policies with a learned standard deviation, such as SAC's."
             )
         super().__init__(n_critics=n_critics, **kwargs)
-        self.pretrain_std, self.early_std = pretrain_std, wide_std(pretrain_std)
+        self.pretrain_std = pretrain_std
+        wide_std(pretrain_std)  # raises ValueError
         if target_noise_clip is not None:
             check_range("target_noise_clip", target_noise_clip, 0, open_low=True)
         self.target_noise = (check_std("target_noise_std", target_noise_std), target_noise_clip)

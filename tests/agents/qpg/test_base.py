@@ -400,6 +400,15 @@ def test_actions_are_spread_widely_until_learning_begins(kind, kwargs, first, th
         assert agent.distribution.std is None
 
 
+@pytest.mark.parametrize("kind", ["td3", "sac"])
+def test_a_changed_spread_acts_in_the_next_iteration(kind):
+    agent = initialized(kind)
+    agent.give_min_itr_learn(3)
+    agent.pretrain_std = 0.1
+    agent.sample_mode(1)
+    assert deviation(agent) == pytest.approx(0.1, rel=0.05)
+
+
 @pytest.mark.parametrize("kind", AGENTS)
 def test_recorded_actions_fill_the_space_and_stay_in_it(kind):
     agent = initialized(kind)
