@@ -90,6 +90,7 @@ def test_the_columns_of_runs_are_listed(Algo, Runner, tmp_path):
 
 def test_the_programs_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(context, "LOG_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     scope, threads = {}, torch.get_num_threads()
     for program in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(program, scope)
