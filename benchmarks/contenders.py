@@ -37,6 +37,7 @@ def ppo(
     layout: str = "cpu",
     agent_kwargs: dict[str, Any] | None = None,
     algo_kwargs: dict[str, Any] | None = None,
+    cuda_idx: int | None = None,
 ) -> Workload:
     """Sample with PPO's agent, and optionally train it.
 
@@ -49,10 +50,13 @@ def ppo(
             "alternating" or "no-overlap".
         agent_kwargs: arguments of the agent, e.g. ``fast_acting=False``.
         algo_kwargs: arguments of PPO that override the shared hyperparameters.
+        cuda_idx: CUDA device that trains, and acts if actions are served; None for the CPU.
     """
     torch.manual_seed(0)
     agent = _agent(env, **(agent_kwargs or {}))
     sampler, affinity = sampler_for(env, n_envs, n_workers, layout)
+    if cuda_idx is not None:
+        affinity = dict(affinity or {}, cuda_idx=cuda_idx)
     return _iterations(agent, sampler, affinity, train, **(algo_kwargs or {}))
 
 
@@ -100,6 +104,7 @@ def _iterations(
     returns: deque[float] = deque(maxlen=100)
     try:
         examples = sampler.initialize(agent=agent, affinity=affinity, seed=0, bootstrap_value=True)
+        agent.to_device((affinity or {}).get("cuda_idx"))
         algo = _algo(agent, sampler, examples, **algo_kwargs) if train else None
         for itr in range(N_ITR):
             agent.sample_mode(itr)
@@ -229,6 +234,7 @@ def learning_turns(
         examples = sampler.initialize(
             agent=agent, affinity=affinity, seed=0, final_observation=algo.final_observation
         )
+        agent.to_device((affinity or {}).get("cuda_idx"))
         algo.initialize(
             agent=agent,
             n_itr=N_ITR,

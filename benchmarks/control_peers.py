@@ -219,7 +219,7 @@ def _products(algo: str) -> list[list[tuple[int, int, int]]]:
     return [critics, critics + trained("policy") + policy_gradient]
 
 
-def stable_baselines3(algo: str) -> Workload:
+def stable_baselines3(algo: str, device: str = "cpu") -> Workload:
     """Run Stable-Baselines3; each batch is several iterations of its ``learn`` loop."""
     import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
@@ -242,7 +242,7 @@ def stable_baselines3(algo: str) -> Workload:
         gradient_steps=1,
         policy_kwargs={"net_arch": [HYPER.hidden, HYPER.hidden]},
         action_noise=noise if algo == "td3" else None,
-        device="cpu",
+        device=device,
         seed=0,
     )
     _, callback = model._setup_learn(total_timesteps=10**9, callback=None)
@@ -263,11 +263,12 @@ def stable_baselines3(algo: str) -> Workload:
         yield Progress(n_steps, float(np.mean([e["r"] for e in episodes])) if episodes else None)
 
 
-def rlpyt(algo: str, **kwargs: Any) -> Workload:
+def rlpyt(algo: str, cuda_idx: int | None = None, **kwargs: Any) -> Workload:
     """Run rlpyt, built from public classes as in a script.
 
     Args:
         algo: "sac" or "td3".
+        cuda_idx: CUDA device that trains; None for the CPU.
         kwargs: arguments of the algorithm that override the shared hyperparameters.
     """
     from benchmarks.contenders import learning_turns
@@ -301,4 +302,5 @@ def rlpyt(algo: str, **kwargs: Any) -> Workload:
     sampler = SerialSampler(
         EnvCls=make, env_kwargs={"id": ENV}, batch_T=1, batch_B=1, max_decorrelation_steps=0
     )
-    return learning_turns(agent, learner, sampler, None, HYPER.learning_starts, ITERATION)
+    affinity = None if cuda_idx is None else dict(cuda_idx=cuda_idx)
+    return learning_turns(agent, learner, sampler, affinity, HYPER.learning_starts, ITERATION)

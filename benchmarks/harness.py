@@ -251,6 +251,7 @@ def describe_machine() -> dict[str, Any]:
         "commit": commit.stdout.strip() or "unknown",
         "date": datetime.date.today().isoformat(),
         "processor": _processor_name(),
+        "gpu": _gpu_name(),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),
@@ -265,6 +266,7 @@ def main(
     settings: Mapping[str, Sequence[Setting]],
     seconds: float,
     argv: Sequence[str] | None = None,
+    optional: Mapping[str, Sequence[Setting]] | None = None,
 ) -> list[Row]:
     """Run the command line of a table: measure, print, write JSON and Markdown.
 
@@ -272,12 +274,14 @@ def main(
         title: name of the table, and of its files.
         settings: environment name -> settings, in the order measured.
         seconds: default length of a window.
+        optional: further settings, measured only if they are named.
     """
-    args = _parse(title, settings, seconds, argv)
+    named = {**settings, **(optional or {})}
+    args = _parse(title, named, seconds, argv)
     machine = describe_machine()
     rows: list[Row] = []
     for env in settings if args.env == "all" else [args.env]:
-        for setting in settings[env]:
+        for setting in named[env]:
             rows += measure_setting(_only(setting, args.only), args.windows, args.seconds)
     publish(
         Path(args.output),
@@ -309,8 +313,8 @@ def publish(
     disturbance = max(row.disturbance for row in rows)
     report = (
         f"{machine['date']}, commit {machine['commit'][:10]}, {machine['processor']}, "
-        f"{machine['cores']} cores, load before {machine['load_before']:.1f}, others used "
-        f"{disturbance:.0%} of the cores; {versions}.\n{table}\n"
+        f"{machine['cores']} cores, {machine['gpu']}, load before "
+        f"{machine['load_before']:.1f}, others used {disturbance:.0%} of the cores; {versions}.\n{table}\n"
     )
     print(f"\n{report}")
     if disturbance > MAX_DISTURBANCE:
@@ -437,6 +441,12 @@ def _processor_name() -> str:
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or "unknown processor"
+
+
+def _gpu_name() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
 
 
 def _number(value: float | None) -> str:

@@ -60,7 +60,9 @@ def hand_written(env: str, n_envs: int, train: bool) -> Workload:
         envs.close()
 
 
-def stable_baselines3(env: str, n_envs: int, train: bool, subproc: bool = False) -> Workload:
+def stable_baselines3(
+    env: str, n_envs: int, train: bool, subproc: bool = False, device: str = "cpu"
+) -> Workload:
     """Run PPO of Stable-Baselines3; each batch is one iteration of its ``learn`` loop."""
     from stable_baselines3 import PPO
 
@@ -80,7 +82,7 @@ def stable_baselines3(env: str, n_envs: int, train: bool, subproc: bool = False)
         vf_coef=HYPER.value_coeff,
         max_grad_norm=HYPER.max_grad_norm,
         policy_kwargs=None if image else {"net_arch": {"pi": [64, 64], "vf": [64, 64]}},
-        device="cpu",
+        device=device,
         seed=0,
     )
     _, callback = model._setup_learn(total_timesteps=10**9, callback=None)

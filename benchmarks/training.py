@@ -116,6 +116,61 @@ def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
     )
 
 
+def pong_on_gpu() -> Setting:
+    """Compare PPO on ALE Pong with 16 environments and the learner on the first CUDA device."""
+    task = {"env": "pong", "n_envs": 16, "train": True}
+    ours = dict(task, n_workers=8, cuda_idx=0)
+    served = dict(ours, layout="gpu")
+    return Setting(
+        "PPO Pong, 16 x 128, one GPU",
+        (
+            Contender(
+                "Stable-Baselines3, SubprocVecEnv",
+                peers.stable_baselines3,
+                dict(task, subproc=True, device="cuda"),
+            ),
+            Contender("rlpyt CpuSampler 8 workers", contenders.ppo, ours),
+            Contender("rlpyt GpuSampler 8 workers", contenders.ppo, served),
+            Contender(
+                "rlpyt AlternatingSampler 8 workers",
+                contenders.ppo,
+                dict(ours, layout="alternating"),
+            ),
+            Contender(
+                "rlpyt GpuSampler 8 workers, bfloat16",
+                contenders.ppo,
+                dict(served, algo_kwargs={"mixed_precision": True}),
+            ),
+            Contender(
+                "rlpyt GpuSampler 8 workers, compiled",
+                contenders.ppo,
+                dict(served, algo_kwargs={"compile_loss": True}),
+            ),
+        ),
+    )
+
+
+def control_on_gpu(algo: str) -> Setting:
+    """Compare SAC or TD3 on HalfCheetah-v5 with the learner on the first CUDA device."""
+    ours = {"algo": algo, "cuda_idx": 0}
+    return Setting(
+        f"{algo.upper()} HalfCheetah-v5, an update every step, one GPU",
+        (
+            Contender(
+                "Stable-Baselines3",
+                control_peers.stable_baselines3,
+                {"algo": algo, "device": "cuda"},
+            ),
+            Contender("rlpyt SerialSampler", control_peers.rlpyt, ours),
+            Contender(
+                "rlpyt SerialSampler, compiled",
+                control_peers.rlpyt,
+                dict(ours, compile_loss=True),
+            ),
+        ),
+    )
+
+
 SETTINGS = {
     "cartpole": (cartpole(),),
     "pong": (pong(),),
@@ -124,6 +179,8 @@ SETTINGS = {
     "sac": (control("sac"),),
     "td3": (control("td3"),),
 }
+# Not among "all": they need a CUDA device.
+ON_GPU = {"gpu-pong": (pong_on_gpu(),), "gpu-sac": (control_on_gpu("sac"),)}
 
 if __name__ == "__main__":
-    harness.main("training", SETTINGS, seconds=8.0)
+    harness.main("training", SETTINGS, seconds=8.0, optional=ON_GPU)
