@@ -60,7 +60,8 @@ class ActionScale:
         if isinstance(x, np.ndarray):
             return self._numpy
         if x.device not in self._torch:
-            half, center = (torch.from_numpy(a).to(x.device) for a in self._numpy)
+            with torch.inference_mode(False):  # also if acting comes first: losses use them too
+                half, center = (torch.from_numpy(a).to(x.device) for a in self._numpy)
             self._torch[x.device] = (half, center)
         return self._torch[x.device]
 

@@ -50,6 +50,15 @@ def test_gradients_pass_through():
     assert unit.grad.tolist() == [2, 0.5, 5]
 
 
+def test_gradients_pass_through_after_acting_in_inference_mode():
+    scale = ActionScale(FloatBox(-2, 3, (2,)))
+    with torch.inference_mode():
+        scale.to_space(torch.zeros(2))
+    unit = torch.zeros(2, requires_grad=True)
+    scale.to_space(unit).sum().backward()
+    assert unit.grad.tolist() == [2.5, 2.5]
+
+
 def test_the_unit_box_passes_as_it_is():
     scale, x = ActionScale(FloatBox(-1, 1, shape=2)), torch.rand(4, 2)
     assert scale.is_identity and scale.to_space(x) is x and scale.to_unit(x) is x
