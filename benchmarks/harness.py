@@ -314,7 +314,8 @@ def publish(
     report = (
         f"{machine['date']}, commit {machine['commit'][:10]}, {machine['processor']}, "
         f"{machine['cores']} cores, {machine['gpu']}, load before "
-        f"{machine['load_before']:.1f}, others used {disturbance:.0%} of the cores; {versions}.\n{table}\n"
+        f"{machine['load_before']:.1f}, others used {disturbance:.0%} of the cores; {versions}.\n"
+        f"{table}\n"
     )
     print(f"\n{report}")
     if disturbance > MAX_DISTURBANCE:
