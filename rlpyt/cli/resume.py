@@ -33,6 +33,7 @@ class Resume:
 
     run: tyro.conf.Positional[Path]  # the run directory
     steps: int | None = None  # total steps to train for; by default those of the original run
+    device: str | None = None  # cpu, cuda or cuda:N; by default that of the original run
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
@@ -47,8 +48,8 @@ def main(args: Sequence[str]) -> int:
     with blaming(command.run / CONFIG, trusted):
         options = rebuilt(options, command.run)
     before = options.steps
-    if command.steps is not None:
-        options = options.updated({"steps": command.steps})
+    changed = {"steps": command.steps, "device": command.device}
+    options = options.updated({k: v for k, v in changed.items() if v is not None})
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
@@ -69,6 +70,11 @@ def main(args: Sequence[str]) -> int:
 
 def _resume_script(command: Resume) -> int:
     """Resume the run of a script, with the parts that it was constructed with."""
+    if command.device is not None:
+        raise ValueError(
+            f"--device={command.device} cannot be given here: {command.run} is a run of a script, "
+            "whose affinity has the device. Change the affinity, and resume the run in the script."
+        )
     script = script_runs.ScriptRun(command.run, command.trust)
     steps = script.n_steps if command.steps is None else command.steps
     say(f"Resuming {script.name}, up to {steps:,} steps, in {command.run}")

@@ -137,6 +137,18 @@ def test_resume_continues_and_refuses_a_complete_run(tmp_path, capsys):
         assert json.loads((tmp_path / "run" / name).read_text())["steps"] == 128
 
 
+def test_a_run_is_resumed_on_another_device(trained, tmp_path, capsys):
+    run_dir, resume = tmp_path / "run", ("resume", str(tmp_path / "run"), "--steps", "128")
+    shutil.copytree(trained, run_dir)
+    config = json.loads((run_dir / "config.json").read_text())
+    (run_dir / "config.json").write_text(json.dumps({**config, "device": "cuda:99"}))
+    assert rlpyt_command(*resume) == 2
+    err = capsys.readouterr().err
+    assert "'cuda:99' must be a GPU" in err and "--device cpu" in err
+    assert rlpyt_command(*resume, "--device", "cpu") == 0
+    assert json.loads((run_dir / "config.json").read_text())["device"] == "cpu"
+
+
 def test_a_configuration_of_another_algorithm_is_not_mistaken_for_this_one(trained, capsys):
     own = ["--config", str(trained), "--algo.minibatches", "999"]
     assert rlpyt_command("train", "td3", "Pendulum-v1", *own) == 2
