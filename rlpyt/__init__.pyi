@@ -44,6 +44,7 @@ from rlpyt.runners.hooks import StopAtReturn as StopAtReturn
 from rlpyt.runners.hooks import TimeLimit as TimeLimit
 from rlpyt.runners.minibatch_rl import MinibatchRl as MinibatchRl
 from rlpyt.runners.minibatch_rl import MinibatchRlEval as MinibatchRlEval
+from rlpyt.runners.one_process import in_one_process as in_one_process
 from rlpyt.runners.sync_rl import SyncRl as SyncRl
 from rlpyt.runners.sync_rl import SyncRlEval as SyncRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler as CpuSampler

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 1 the run failed; 2 invalid request; 130 Ctrl-C; 143 terminated. Errors raised
 by a user's environment in training keep their traceback. ``--debug`` anywhere on the command line
-shows the traceback of any error.
+shows the traceback of any error, and lets ``rlpyt train`` do everything in one process.
 """
 
 import importlib
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         lose_unwritable_output()
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
+    if debug and args[:1] == ["train"]:
+        args.append("--debug")
     warnings.formatwarning = lambda message, *_: printable(f"rlpyt: warning: {message}\n")
     try:
         code = run(args)
@@ -125,6 +127,7 @@ def _help() -> str:
             indent(tabulate(COMMANDS.items(), tablefmt="plain"), "  "),
             "",
             "`rlpyt COMMAND --help` shows its options. `--debug` shows the traceback of an error.",
+            "`rlpyt train ... --debug` also does everything in one process, for a debugger.",
         ]
     )
 

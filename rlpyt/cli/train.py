@@ -37,13 +37,16 @@ DESCRIPTION = f"""Train an agent, then evaluate it, plot its learning curve and 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
 MinAtar/Breakout-v1), an Atari game (ALE/Pong-v5 with sticky actions, or pong without), a toy
 (toy/memory) or a custom environment (my_module:MyEnv). Algorithm, agent and model may be custom
-classes too: rlpyt train my_module:MyAlgo CartPole-v1 --agent my_module:MyAgent.
+classes too: rlpyt train my_module:MyAlgo CartPole-v1 --agent my_module:MyAgent. --debug does
+everything in one process and thread, so that a debugger works (docs/debugging.md).
 
 The defaults below are those of {{}}, from the preset of the environment's family."""
 
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
+    debug = "--debug" in args
+    args = [arg for arg in args if arg != "--debug"]
     config = _early_flag("--config", args)
     blamed: AbstractContextManager[None] = contextlib.nullcontext()
     if config is None:
@@ -66,6 +69,8 @@ def main(args: Sequence[str]) -> int:
         workers = f"{workers}, in parallel with {optimizers}"
     elif options.ranks > 1:
         workers = f"{options.ranks} ranks, each: {workers}"
+    if debug:
+        workers = "in one process, for a debugger"
     announcement = (
         f"Training {options.title} for {{steps}} steps "
         f"({workers}, {options.sampler.batch_B} environments, seed {options.seed})"
@@ -77,7 +82,7 @@ def main(args: Sequence[str]) -> int:
         _naming_flags(options),
     ):
         hooks = [ProgressHook(announcement=f"{announcement} in {run_dir}")]
-        train(options, run_dir, hooks=hooks, finish=finish)
+        train(options, run_dir, hooks=hooks, finish=finish, debug=debug)
     return 0
 
 

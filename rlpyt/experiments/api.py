@@ -26,6 +26,7 @@ def train(
     resume: bool = False,
     hooks: Sequence[Any] = (),
     progress: bool = True,
+    debug: bool = False,
     **settings: Any,
 ) -> Run:
     """Train an agent as ``rlpyt train`` does, and return the run with the trained agent.
@@ -46,6 +47,8 @@ def train(
         resume: resume from the latest checkpoint in ``run_dir``, with the settings given here.
         hooks: hooks of the runner (`rlpyt.runners.hooks.Hook`).
         progress: print progress.
+        debug: do everything in this process and thread, also in an asynchronous run or one with
+            workers, so that a debugger works; see `rlpyt.in_one_process`.
         **settings: any setting that ``rlpyt train ALGO ENV --help`` lists. Those of the algorithm,
             the agent and the sampler are given by name, or as ``algo=dict(...)``,
             ``agent=dict(...)``, ``sampler=dict(...)``. Values may be classes, functions, arrays and
@@ -65,7 +68,7 @@ def train(
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
         how = f"rlpyt.train(..., run_dir={str(path)!r}, resume=True)"
         with showing_how_to_resume(path, how):
-            spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume)
+            spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume, debug=debug)
         return loaded(path, options=options, spaces=spaces)
 
 

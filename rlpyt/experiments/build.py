@@ -235,7 +235,11 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
 
 
 def build_runner(
-    options: RunOptions, run_dir: Path, hooks: Sequence[Any] = (), resume: bool = False
+    options: RunOptions,
+    run_dir: Path,
+    hooks: Sequence[Any] = (),
+    resume: bool = False,
+    debug: bool = False,
 ) -> Any:
     """Build the runner of a run and all its parts, without starting anything.
 
@@ -244,19 +248,22 @@ def build_runner(
         run_dir: run directory, which contains the checkpoints.
         hooks: hooks of the runner.
         resume: resume from the latest checkpoint in ``run_dir``.
+        debug: do everything in this process and thread, see `in_one_process`.
     """
     from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
     from rlpyt.runners.hooks import KeepBest
     from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+    from rlpyt.runners.one_process import in_one_process
     from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 
     _check_counts(options)
     recipe = with_tasks(env_recipe(options.env, options.env_args), options)
+    in_child = options.sampler.kind != "serial" and not debug
     parts = {
         "algo": build_algo(options),
         "sampler": build_sampler(options, recipe),
         "affinity": affinities(options),
-        "agent": build_agent(options, env_spaces(recipe, options.sampler.kind != "serial")),
+        "agent": build_agent(options, env_spaces(recipe, in_child)),
     }
     checkpoints = run_dir / rundir.CHECKPOINTS
     kinds: Any = MinibatchRl, MinibatchRlEval
@@ -266,7 +273,7 @@ def build_runner(
         parts["max_lead"] = None if lead < 0 else lead
     elif options.ranks > 1 or torchrun.place() is not None:
         kinds = SyncRl, SyncRlEval
-    return kinds[bool(options.eval_interval_steps)](
+    runner = kinds[bool(options.eval_interval_steps)](
         **parts,
         n_steps=options.steps,
         seed=options.seed,
@@ -277,6 +284,7 @@ def build_runner(
         resume_from=checkpoints if resume else None,
         hooks=[*hooks, *([KeepBest()] if options.keep_best else [])],
     )
+    return in_one_process(runner) if debug else runner
 
 
 def _check_counts(options: RunOptions) -> None:

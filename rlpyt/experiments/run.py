@@ -51,6 +51,7 @@ def train(
     hooks: Sequence[Any] = (),
     resume: bool = False,
     finish: Callable[[RunOptions, Path], None] | None = None,
+    debug: bool = False,
 ) -> EnvSpaces:
     """Build a run from its options and train it in ``run_dir``; return the spaces.
 
@@ -63,6 +64,7 @@ def train(
         hooks: hooks of the runner.
         resume: resume from the latest checkpoint in ``run_dir``.
         finish: called with options and ``run_dir`` after training, while loggers take files.
+        debug: do everything in this process and thread, see `in_one_process`.
 
     Raises:
         RunDirectoryError: the directory cannot be used; the message says why.
@@ -88,7 +90,7 @@ def train(
         _check_run_dir(run_dir, resume)
     new, created = not any(run_dir.glob("*")), False
     hooks = [*hooks, ResumedSettings(options, run_dir)] if resume else hooks
-    runner = build_runner(options, run_dir, hooks=hooks, resume=resume)
+    runner = build_runner(options, run_dir, hooks=hooks, resume=resume, debug=debug)
     runner.says_how_to_resume = False  # callers do, see ``rundir.showing_how_to_resume``
     _prepare_agent(runner.agent, options, run_dir, resume)
     context = run_context(

@@ -152,6 +152,29 @@ class BaseSampler(Recorded):
                 "curriculum counts every step. Use a collector that resets at once."
             )
 
+    def arguments(self) -> dict[str, Any]:
+        """Return arguments with which another sampler collects the same batches."""
+        return dict(
+            EnvCls=self.EnvCls,
+            env_kwargs=self.env_kwargs,
+            batch_T=self.batch_spec.T,
+            batch_B=self.batch_spec.B,
+            CollectorCls=self.CollectorCls,
+            max_decorrelation_steps=self.max_decorrelation_steps,
+            TrajInfoCls=self.TrajInfoCls,
+            eval_n_envs=self.eval_n_envs,
+            eval_CollectorCls=self.eval_CollectorCls,
+            eval_env_kwargs=self.eval_env_kwargs,
+            eval_max_steps=self.eval_max_steps,
+            eval_max_trajectories=self.eval_max_trajectories,
+            eval_deterministic=self.eval_deterministic,
+            env_timeout=self.env_timeout,
+            reset_timeout=self.reset_timeout,
+            curriculum=self.curriculum,
+            start_method=self.start_method,
+            deterministic_acting=self.deterministic_acting,
+        )
+
     def initialize(self, *args: Any, **kwargs: Any) -> Any:
         """Acquire environments, buffers and processes; return examples of one step."""
         raise NotImplementedError(f"{type(self).__name__} must implement initialize.")

@@ -195,24 +195,15 @@ class AsyncSamplerMixin(BaseSampler):
     def _sampler_of(self, rank: int, batch_B: int) -> Any:
         """Construct the sampler of a sampler process."""
         sampler = self.SamplerCls(
-            EnvCls=self.EnvCls,
-            env_kwargs=self._kwargs_of(rank, batch_B),
-            batch_T=self.batch_spec.T,
-            batch_B=batch_B,
-            CollectorCls=self.CollectorCls,
-            max_decorrelation_steps=self.max_decorrelation_steps,
-            TrajInfoCls=self.TrajInfoCls,
-            eval_n_envs=0 if rank else self.eval_n_envs,
-            eval_CollectorCls=self.eval_CollectorCls,
-            eval_env_kwargs=None if rank else self._eval_kwargs_by_env(self.eval_n_envs) or None,
-            eval_max_steps=self.eval_max_steps,
-            eval_max_trajectories=self.eval_max_trajectories,
-            eval_deterministic=self.eval_deterministic,
-            env_timeout=self.env_timeout,
-            reset_timeout=self.reset_timeout,
-            curriculum=self.curriculum,
-            start_method=self.start_method,
-            deterministic_acting=self.deterministic_acting,
+            **self.arguments()
+            | dict(
+                env_kwargs=self._kwargs_of(rank, batch_B),
+                batch_B=batch_B,
+                eval_n_envs=0 if rank else self.eval_n_envs,
+                eval_env_kwargs=None
+                if rank
+                else self._eval_kwargs_by_env(self.eval_n_envs) or None,
+            )
         )
         sampler.start_timeout_s = self.start_timeout_s
         return sampler
