@@ -5,7 +5,9 @@ Environments return them in ``info["action_mask"]`` of reset and of every step, 
 see `rlpyt.spaces.action_mask` for the form of a mask.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import gymnasium
@@ -26,6 +28,23 @@ Array = np.ndarray[Any, Any]
 BYTES = tuple(map(np.dtype, (np.int8, np.bool_, np.uint8)))
 INT8 = BYTES[0]
 LIBRARIES = ("gymnasium.", "ale_py.", "rlpyt.")  # whose code mentions the key if it returns masks
+
+# True if environments that are built return masks in info; None: unknown, so they are reset to see.
+_masks_expected: ContextVar[bool | None] = ContextVar("masks_expected", default=None)
+
+
+@contextlib.contextmanager
+def built_like(observation_space: Space) -> Iterator[None]:
+    """Build environments inside the context without resetting them to look for masks.
+
+    Args:
+        observation_space: that of an environment of the same kind, with its masks.
+    """
+    token = _masks_expected.set(has_mask(observation_space))
+    try:
+        yield
+    finally:
+        _masks_expected.reset(token)
 
 
 class MaskReader:
@@ -106,15 +125,22 @@ def _joined(mask: Any, space: Any) -> Any:
 def mask_reader(env: Any, observation_space: Space, action_space: Space) -> MaskReader | None:
     """Return a reader of an environment's masks; ``None`` if it has none, or they are observed.
 
-    To see whether info has masks, the environment is reset once.
+    To see whether info has masks, the environment is reset once, except in `built_like`.
     """
     if has_mask(observation_space) or not mask_sizes(action_space):
         return None
     method = _mask_method(env)
-    layer = _layer_to_reset(env)
-    if method is None and (layer is None or FIELD not in _info_of_reset(layer)):
+    if method is None and not _returns_masks(_layer_to_reset(env)):
         return None
     return MaskReader(env, action_space, method)
+
+
+def _returns_masks(layer: Any) -> bool:
+    """Return True if info of a layer, or vector environments, has masks; None has none."""
+    expected = _masks_expected.get()
+    if expected is not None:
+        return expected
+    return layer is not None and FIELD in _info_of_reset(layer)
 
 
 def _mask_method(env: Any) -> Callable[[], Any] | None:
@@ -369,7 +395,7 @@ def add_vector_masks(envs: Any) -> Any:
     except ValueError:  # an unsupported space, reported later
         return envs
     method = _vector_method(envs) if sizes else None
-    if method is None and not (_resets_with_masks(envs) and FIELD in _info_of_reset(envs)):
+    if method is None and not _returns_masks(envs if _resets_with_masks(envs) else None):
         return envs
     if not sizes:
         raise ValueError(no_choices(envs, action_space))

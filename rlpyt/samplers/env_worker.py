@@ -15,6 +15,7 @@ import torch
 
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.envs.base import Env, build_env
+from rlpyt.envs.masks import built_like
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import module_not_finite
 from rlpyt.processes import status
@@ -174,7 +175,7 @@ class EnvWorker:
         purpose: str,
     ) -> None:
         """Make one environment per rank, or vector environments for all ranks."""
-        make = self.spec.EnvCls
+        make, spaces = self.spec.EnvCls, self.spec.examples.spaces
         todo = list(ranks)
         while todo:
             row = len(ranks) - len(todo)
@@ -186,10 +187,11 @@ class EnvWorker:
             arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
             # catch_warnings makes Python repeat warnings, so enter it only to hide them.
             hidden = warnings.catch_warnings(action="ignore", category=UserWarning)
-            with contextlib.nullcontext() if warns[row] else hidden:
+            visible = contextlib.nullcontext() if warns[row] else hidden
+            with visible, built_like(spaces.observation):
                 env = build_env(make, arguments, where)
             envs.append(env)
-            check_spaces(env, self.spec.examples.spaces, where)
+            check_spaces(env, spaces, where)
             n = env.n if is_batch(env) else 1
             if n > len(todo):
                 raise ValueError(

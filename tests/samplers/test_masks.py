@@ -369,3 +369,33 @@ def test_a_task_is_learned_with_the_mask_and_not_without(recurrent):
 
     assert learn("info") > 0.9  # chance among valid actions: about 0.4
     assert learn("none") < 0.7
+
+
+class CountsResets(MaskedEnv):
+    made: list = []
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.n_resets = 0
+        self.made.append(self)
+
+    def reset(self, **kwargs):
+        self.n_resets += 1
+        return super().reset(**kwargs)
+
+
+@pytest.mark.parametrize("source", ["info", "none"])
+def test_environments_of_a_sampler_are_not_reset_to_look_for_masks(source):
+    CountsResets.made = made = []
+    sampler = SerialSampler(
+        EnvCls=CountsResets, env_kwargs=dict(source=source), batch_T=T, batch_B=B,
+        max_decorrelation_steps=0, eval_n_envs=2, eval_max_steps=40,
+    )  # fmt: skip
+    agent = agent_of("ff", source=source)
+    sampler.initialize(agent, seed=1)
+    try:
+        sampled, evaluated = made[1 : 1 + B], made[1 + B :]  # after the one that is tried out
+        assert [env.n_resets for env in sampled] == [1] * B
+        assert [env.n_resets for env in evaluated] == [0] * 2
+    finally:
+        sampler.shutdown()
