@@ -16,7 +16,13 @@ from rlpyt.processes.child import Abandoned
 from rlpyt.processes.status import ACTIVITY, ROW, STEPPING
 from rlpyt.samplers.env_batch import EnvBatch
 from rlpyt.spaces.action_mask import action_mask_of, next_valid
-from rlpyt.utils.buffer import NumpyArrays, leaves_of, numpify_buffer, torchify_buffer
+from rlpyt.utils.buffer import (
+    NumpyArrays,
+    buffer_func,
+    leaves_of,
+    numpify_buffer,
+    torchify_buffer,
+)
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.seed import stream
 
@@ -164,9 +170,12 @@ class LocalPolicy:
         """
         if self._samples is None or self._timeout_value is None or not len(rows):
             return
-        action, reward = self._samples.agent.action[t], self._samples.env.reward[t]
-        value = self._value(torchify_buffer((observation, action, reward)))
-        self._timeout_value[t, rows] = value[rows]
+        inputs = (observation, self._samples.agent.action[t], self._samples.env.reward[t])
+        if self._has_state:  # of all rows
+            self._timeout_value[t, rows] = self._value(torchify_buffer(inputs))[rows]
+        else:
+            chosen = buffer_func(inputs, lambda leaf: leaf[rows])
+            self._timeout_value[t, rows] = self._value(torchify_buffer(chosen))
 
     def finish(self) -> None:
         """Record V of the observations after the last step."""
