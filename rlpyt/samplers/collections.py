@@ -34,6 +34,7 @@ EnvSamples = namedarraytuple(
 
 
 # Required by algorithms with replay: ``final_observation`` [T, B, ...] is the true final
-# observation where step t was the last of a truncated episode (``env_info.timeout``), and undefined
-# elsewhere.
+# observation where step t was the last of a truncated episode (``env_info.timeout``). In the other
+# rows it is the observation after the batch, with which the next one begins, for t = T - 1, and
+# undefined before.
 EnvSamplesFinal = namedarraytuple("EnvSamplesFinal", [*EnvSamples._fields, "final_observation"])

@@ -267,6 +267,11 @@ class Collector(DecorrelatingStartCollector):
         self._final_observation = (
             env_buf.final_observation if "final_observation" in env_buf._fields else None
         )
+        self._write_last = (
+            []
+            if self._final_observation is None
+            else pairs(self._final_observation[-1], step.observation)
+        )
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], True where trajectories ended
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
@@ -292,6 +297,11 @@ class Collector(DecorrelatingStartCollector):
         for batch, record in self._write_first:
             batch[0] = record
         self.rollout.run(self.batch_T)
+        if self._write_last:
+            timeout: Any = self._timeout
+            rows = ... if timeout is None or not timeout.any() else ~timeout
+            for batch, record in self._write_last:
+                batch[rows] = record[rows]
         if self._stats is not None:
             env = self.samples_np.env
             reward = raw_reward(env.reward, env.env_info)

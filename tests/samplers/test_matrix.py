@@ -324,6 +324,33 @@ def test_true_final_observations_are_recorded_where_episodes_are_truncated(Sampl
         sampler.shutdown()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch_T", [1, 4])
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
+def test_the_observation_after_a_batch_is_that_before_the_next_one(SamplerCls, batch_T, kind):
+    sampler = SamplerCls(
+        EnvCls=ShapedCountEnv, env_kwargs=dict(kind=kind, length=3, fixed=True), batch_T=batch_T,
+        batch_B=B, max_decorrelation_steps=5,
+    )  # fmt: skip
+    sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=3, final_observation=True)
+    try:
+        after = timeout = None
+        n_timeouts = 0
+        for itr in range(5):
+            samples, _ = sampler.obtain_samples(itr)
+            first = buffer_func(samples.env.observation, lambda x: x[0].clone())
+            if after is not None:
+                for x, y in zip(leaves_of(first), leaves_of(after), strict=True):
+                    assert torch.equal(x[~timeout], y[~timeout])
+            timeout = samples.env.env_info.timeout[-1].clone()
+            after = buffer_func(samples.env.final_observation, lambda x: x[-1].clone())
+            n_timeouts += int(timeout.sum())
+            assert (time_of(after)[timeout] == 3).all()
+        assert n_timeouts
+    finally:
+        sampler.shutdown()
+
+
 def test_the_generators_of_training_do_not_depend_on_where_environments_are_built():
     """Minibatches are shuffled by them, so parameters would differ between samplers."""
     agent = agent_for(make("CartPole-v1").spaces)
