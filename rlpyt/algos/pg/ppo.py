@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.diagnostics import Columns, only_valid, row_means, stacked
+from rlpyt.algos.minibatches import split_environments, split_steps
 from rlpyt.algos.optim import mean_over_ranks
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
 from rlpyt.algos.pg.losses import (
@@ -23,10 +23,9 @@ from rlpyt.algos.pg.losses import (
     value_loss,
 )
 from rlpyt.envs.base import BatchSpec
-from rlpyt.utils.buffer import Tensors, buffer_func
+from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
-from rlpyt.utils.misc import iterate_mb_idxs
 from rlpyt.utils.old_names import OldName
 from rlpyt.utils.tensor import valid_mean
 
@@ -213,21 +212,13 @@ class PPO(PolicyGradientAlgo):
 
     def _minibatches(self, batch: NamedArrayTuple, state: Any) -> Iterator[tuple[Any, Any]]:
         """Shuffle and split the batch; recurrent agents keep environments whole."""
-        T, B = self.batch_spec
         if not self.agent.recurrent:
-            size = self.batch_size
-            order = torch.from_numpy(next(iterate_mb_idxs(T * B, T * B, shuffle=True)))
-            order = order.to(self.agent.device)
-            inputs = self._loss_inputs(batch)
-            shuffled = buffer_func(inputs, lambda x: x.flatten(0, 1).index_select(0, order))
-            for start in range(0, T * B - size + 1, size):
-                yield shuffled[start : start + size], None
+            for inputs in split_steps(self._loss_inputs(batch), self.batch_size):
+                yield inputs, None
             return
-        for B_idxs in iterate_mb_idxs(B, B // self.minibatches, shuffle=True):
-            columns = torch.from_numpy(np.asarray(B_idxs)).to(self.agent.device)
-            minibatch = batch[:, columns]
-            init_state = buffer_func(state, lambda x, columns=columns: x[:, columns])
-            minibatch, init_state = self.cut_into_episodes(minibatch, init_state)
+        size = self.batch_spec.B // self.minibatches
+        for columns, column_state in split_environments(batch, state, size):
+            minibatch, init_state = self.cut_into_episodes(columns, column_state)
             yield self._loss_inputs(minibatch), init_state
 
     def loss(
