@@ -68,10 +68,10 @@ class RlAlgorithm(Recorded):
     schedules: Mapping[str, Callable[[float], float]] = MappingProxyType({})
     changes: Mapping[str, Any] = MappingProxyType({})
     _started = False  # True from the end of ``initialize``
-    _settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # fields that are settings
 
     agent: Any
     recorded: UpdateRecord
+    _watched: set[str]  # names of settings, and of what has a follower
     _followers: dict[str, Callable[[Any], Any]]  # by name of the setting
     _fixed: dict[str, str]  # reasons, by name of the setting
     update: Any  # method that trains on one batch
@@ -91,12 +91,12 @@ class RlAlgorithm(Recorded):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Add the record of statistics, also to subclasses with their own constructor."""
-        cls._settings = declared(cls)
         self = super().__new__(cls, *args, **kwargs)
         vars(self).update(
             recorded=UpdateRecord(),
             schedules={},
             changes={},
+            _watched={*declared(cls)},
             _followers={},
             _fixed={},
         )
@@ -110,10 +110,10 @@ class RlAlgorithm(Recorded):
             TypeError, ValueError: the value has the wrong type, is out of range, or is not a
                 schedule.
         """
-        if name in self._settings or name in self._followers:
+        if name in self._watched:
             self._change(name, value)
         else:
-            super().__setattr__(name, value)
+            object.__setattr__(self, name, value)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -165,6 +165,7 @@ class RlAlgorithm(Recorded):
 
     def follow(self, name: str, function: Callable[[Any], Any]) -> None:
         """Call a function with each new value of a setting, after setting the attribute."""
+        self._watched.add(name)
         self._followers[name] = function
 
     def fix(self, why: str, *names: str) -> None:

@@ -293,13 +293,14 @@ class Collector(DecorrelatingStartCollector):
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill one batch with T steps of every environment."""
         self._completed: list[Any] = []
+        self._timed_out_at = -1  # index of the last step in which an episode was truncated
         self._ended[...] = False
         for batch, record in self._write_first:
             batch[0] = record
         self.rollout.run(self.batch_T)
         if self._write_last:
-            timeout: Any = self._timeout
-            rows = ... if timeout is None or not timeout.any() else ~timeout
+            timed_out = self._timed_out_at == self.batch_T - 1  # in the last step
+            rows: Any = ~self._timeout if timed_out else ...  # type: ignore[operator]
             for batch, record in self._write_last:
                 batch[rows] = record[rows]
         if self._stats is not None:
@@ -313,13 +314,15 @@ class Collector(DecorrelatingStartCollector):
         step, env_batch = self.step, self.env_batch
         if self._timeout is not None:
             timed_out = [b for b in done if self._timeout[b]]
-            if timed_out and self.check_finite:
-                self._check_final_observations(step.observation[timed_out], timed_out)
-            self.policy.record_timeout_values(t, timed_out, step.observation)
-            if self._final_observation is not None and timed_out:
-                observation = step.observation[timed_out]
-                self._check_final_masks(action_mask_of(observation), timed_out)
-                self._final_observation[t, timed_out] = observation
+            if timed_out:
+                self._timed_out_at = t
+                if self.check_finite:
+                    self._check_final_observations(step.observation[timed_out], timed_out)
+                self.policy.record_timeout_values(t, timed_out, step.observation)
+                if self._final_observation is not None:
+                    observation = step.observation[timed_out]
+                    self._check_final_masks(action_mask_of(observation), timed_out)
+                    self._final_observation[t, timed_out] = observation
         self._ended[t, to_reset] = True
         if self._stats is None:
             for b in to_reset:

@@ -311,40 +311,42 @@ class _Watch:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
-        self._before: Any = None
         self._seed = torch.default_generator.initial_seed
         self._bits = bits = NUMPY_RANDOM.get_bit_generator()  # kept: its memory is read
-        self._numpy: Any = np.empty(0)  # memory of numpy's generator
-        if isinstance(bits, np.random.MT19937):  # 624 words and a position
-            words = (ctypes.c_uint32 * 625).from_address(bits.ctypes.state_address)
-            self._numpy = np.ctypeslib.as_array(words)
+        words = ctypes.c_uint32 * 625  # numpy's generator: 624 words and a position
+        twister = isinstance(bits, np.random.MT19937)
+        self._numpy = words.from_address(bits.ctypes.state_address) if twister else words()
+        self._numpy_before = words()
+        self._bytes = memoryview(self._numpy).cast("B")
+        self._bytes_before = memoryview(self._numpy_before).cast("B")
+        self._before: tuple[int, torch.dtype] = (0, torch.float32)  # torch's seed, default dtype
 
     def __enter__(self) -> None:
-        self._before = self._values()
+        self._bytes_before[:] = self._bytes
+        self._before = self._seed(), torch.get_default_dtype()
 
     def __exit__(self, *exception: object) -> None:
         if NUMPY_RANDOM.get_bit_generator() is not self._bits:
             NUMPY_RANDOM.set_bit_generator(self._bits)
-        before, after = self._before, self._values()
-        if before == after:
+        before, after = self._before, (self._seed(), torch.get_default_dtype())
+        # Each number moves the position. Seeds and a new round change the words, not all the first.
+        now, then = self._numpy, self._numpy_before
+        moved = now[624] != then[624] or now[1] != then[1] or now[623] != then[623]
+        if not moved and before == after:
             return
         changed: dict[Setting, Any] = {}
+        if moved:
+            changed[NUMPY] = ("MT19937", np.array(then[:624], np.uint32), then[624])
         if before[0] != after[0]:
-            state = np.frombuffer(before[0], np.uint32)
-            changed[NUMPY] = ("MT19937", state[:624], int(state[624]))
-        if before[1] != after[1]:
             # The state before is lost: to copy it for every call would take longer than the rest.
-            words = np.random.SeedSequence([before[1], after[1]]).generate_state(1, np.uint64)
+            words = np.random.SeedSequence([before[0], after[0]]).generate_state(1, np.uint64)
             seed = int(words[0])
             cuda = [f"cuda:{i}" for i in range(len(_torch_generators()[2]))]
             states = [torch.Generator(x).manual_seed(seed).get_state() for x in ("cpu", *cuda)]
             changed[TORCH] = (seed, states[0], states[1:])
-        if before[2] != after[2]:
-            changed[DTYPE] = before[2]
+        if before[1] != after[1]:
+            changed[DTYPE] = before[1]
         self._surroundings.keep_apart(changed)
-
-    def _values(self) -> tuple[bytes, int, torch.dtype]:
-        return self._numpy.tobytes(), self._seed(), torch.get_default_dtype()
 
 
 def same(a: Any, b: Any) -> bool:
