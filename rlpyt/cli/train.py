@@ -160,11 +160,11 @@ def _translate(flags: Sequence[str], algo_name: str) -> None:
     for flag in (flag.partition("=")[0] for flag in flags if flag.startswith("--")):
         name = flag.removeprefix("--").replace("-", "_")
         own = name.rpartition(".")[-1]
-        meant = OTHER_NAMES.get(own, own)
+        meant = own if any(x.endswith(f".{own}") for x in known) else OTHER_NAMES.get(own, own)
         same = [x for x in known if x.rpartition(".")[-1] == meant]
         owners = [x for x in ALGORITHMS if meant in plain_fields(algorithm_class(x))]
         if same and name in OTHER_NAMES and name not in known:
-            note = f": {DIFFERENCES[name]}" if name in DIFFERENCES else ""
+            note = f": {DIFFERENCES[name]}" if name in DIFFERENCES and meant != own else ""
             say(f"{flag} is called --{same[0].replace('_', '-')} in rlpyt{note}.", sys.stderr)
         elif owners and not same:
             say(f"{flag}: {meant} is a setting of {', '.join(owners)}.", sys.stderr)

@@ -37,13 +37,28 @@ OTHER_NAMES = {
     **dict.fromkeys(("random_seed", "rng_seed"), "seed"),
     **dict.fromkeys(("batch_size", "minibatch_size", "sgd_minibatch_size"), "minibatches"),
     **dict.fromkeys(("policy_kwargs", "network_kwargs", "activation_fn", "activation"), "model"),
+    **dict.fromkeys(("train_freq", "train_frequency", "gradient_steps"), "replay_ratio"),
+    **dict.fromkeys(("exploration_fraction", "eps_decay"), "eps_steps"),
+    **dict.fromkeys(("policy_delay", "policy_frequency"), "policy_update_interval"),
+    "target_network_frequency": "target_update_interval",
+    "anneal_lr": "linear_lr_schedule",
+    "alpha": "fixed_alpha",
     "cuda": "device",
     "eval_freq": "eval_interval_steps",
 }
 # Differences in meaning between such a name and rlpyt's.
-DIFFERENCES = dict.fromkeys(
-    ("batch_size", "minibatch_size", "sgd_minibatch_size"), "the number of minibatches, not a size"
-)
+DIFFERENCES = {
+    **dict.fromkeys(
+        ("batch_size", "minibatch_size", "sgd_minibatch_size"),
+        "the number of minibatches, not a size",
+    ),
+    **dict.fromkeys(
+        ("train_freq", "train_frequency", "gradient_steps"),
+        "samples trained on per step, batch_size * gradient_steps / train_freq",
+    ),
+    "exploration_fraction": "a number of steps, not a fraction",
+    "target_network_frequency": "in updates, not in steps",
+}
 
 
 class UnknownName(ValueError):

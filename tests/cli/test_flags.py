@@ -208,3 +208,20 @@ def test_integers_may_have_an_exponent(capsys):
         with pytest.raises(SystemExit):
             read("--algo.epochs", bad)
         assert f"expected an integer, got '{bad}'" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        ("dqn CartPole-v1 --train-freq 4", "--algo.replay-ratio in rlpyt: samples trained on per"),
+        ("sac Pendulum-v1 --batch-size 64", "--batch-size is called --algo.batch-size in rlpyt."),
+        ("ppo CartPole-v1 --batch-size 64", "--algo.minibatches in rlpyt: the number of minibatch"),
+        ("dqn CartPole-v1 --exploration-fraction 0.1", "--algo.eps-steps in rlpyt: a number of st"),
+        ("td3 Pendulum-v1 --policy-delay 2", "--algo.policy-update-interval in rlpyt."),
+    ],
+)
+def test_settings_of_other_libraries_are_translated(flags, said, capsys):
+    algo_name, env_id, *rest = flags.split()
+    with pytest.raises(SystemExit):
+        read_flags(algo_name, env_id, rest)
+    assert said in capsys.readouterr().err
