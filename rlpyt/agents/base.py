@@ -581,16 +581,16 @@ class BaseAgent(Recorded):
 
         They took a tenth of deep Q-learning's time on CartPole.
         """
-        networks = self._trained_networks()
+        networks = tuple(map(unwrap_ddp, self._trained_networks()))  # DDP is not kept alive
         cached_networks, modules = self._modules
         if cached_networks != networks:
-            modules = [m for network in map(unwrap_ddp, networks) for m in network.modules()]
+            modules = [m for network in networks for m in network.modules()]
             inherited = (type(m).train is torch.nn.Module.train for m in modules)
             if not all(inherited) or any("training" not in m.__dict__ for m in modules):
                 modules = []  # a user's module overrides ``train``
             self._modules = (networks, modules)
         if not modules:
-            for network in map(unwrap_ddp, networks):
+            for network in networks:
                 network.train(training)
         for module in modules:
             module.__dict__["training"] = training

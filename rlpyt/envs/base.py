@@ -12,10 +12,12 @@ import contextlib
 import copy
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from rlpyt.envs.layers import wrappers_of
+from rlpyt.spaces.action_mask import has_mask
 from rlpyt.spaces.base import Space
 
 EnvStep = namedtuple("EnvStep", ["observation", "reward", "done", "env_info"])
@@ -150,6 +152,24 @@ def own_spaces(env: Any) -> None:
             if hasattr(shared, "sample") and name not in getattr(layer, "__dict__", ()):
                 with contextlib.suppress(AttributeError, TypeError):
                     setattr(layer, name, copy.deepcopy(shared))
+
+
+# True if environments that are built return masks in info; None: unknown, so they are reset to see.
+masks_expected: ContextVar[bool | None] = ContextVar("masks_expected", default=None)
+
+
+@contextlib.contextmanager
+def built_like(observation_space: Space) -> Iterator[None]:
+    """Build environments inside the context without resetting them to look for masks.
+
+    Args:
+        observation_space: that of an environment of the same kind, with its masks.
+    """
+    token = masks_expected.set(has_mask(observation_space))
+    try:
+        yield
+    finally:
+        masks_expected.reset(token)
 
 
 def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: str = "") -> Any:

@@ -5,9 +5,7 @@ Environments return them in ``info["action_mask"]`` of reset and of every step, 
 see `rlpyt.spaces.action_mask` for the form of a mask.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -16,6 +14,7 @@ from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
+from rlpyt.envs.base import masks_expected
 from rlpyt.envs.layers import wrappers_of
 from rlpyt.spaces.action_mask import FIELD, has_mask, mask_sizes, unwrapped
 from rlpyt.spaces.base import Space
@@ -28,23 +27,6 @@ Array = np.ndarray[Any, Any]
 BYTES = tuple(map(np.dtype, (np.int8, np.bool_, np.uint8)))
 INT8 = BYTES[0]
 LIBRARIES = ("gymnasium.", "ale_py.", "rlpyt.")  # whose code mentions the key if it returns masks
-
-# True if environments that are built return masks in info; None: unknown, so they are reset to see.
-_masks_expected: ContextVar[bool | None] = ContextVar("masks_expected", default=None)
-
-
-@contextlib.contextmanager
-def built_like(observation_space: Space) -> Iterator[None]:
-    """Build environments inside the context without resetting them to look for masks.
-
-    Args:
-        observation_space: that of an environment of the same kind, with its masks.
-    """
-    token = _masks_expected.set(has_mask(observation_space))
-    try:
-        yield
-    finally:
-        _masks_expected.reset(token)
 
 
 class MaskReader:
@@ -137,7 +119,7 @@ def mask_reader(env: Any, observation_space: Space, action_space: Space) -> Mask
 
 def _returns_masks(layer: Any) -> bool:
     """Return True if info of a layer, or vector environments, has masks; None has none."""
-    expected = _masks_expected.get()
+    expected = masks_expected.get()
     if expected is not None:
         return expected
     return layer is not None and FIELD in _info_of_reset(layer)

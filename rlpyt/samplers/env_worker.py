@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.weights import SharedWeights
-from rlpyt.envs.base import Env, build_env
-from rlpyt.envs.masks import built_like
+from rlpyt.envs.base import Env, build_env, built_like
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import module_not_finite
 from rlpyt.processes import status
