@@ -1,9 +1,9 @@
 """Base class of all runners."""
 
-from rlpyt.utils.recorded import FixedWhileRunning
+from rlpyt.utils.recorded import Recorded
 
 
-class BaseRunner(FixedWhileRunning):
+class BaseRunner(Recorded):
     """Interface of runners: constructed with all parts, started by ``train``."""
 
     def train(self) -> None:
