@@ -71,7 +71,7 @@ def test_a_run_of_a_script_is_loaded_and_evaluated(Runner, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
-def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path):
+def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path, capsys):
     whole = trained(tmp_path / "a", Sampler=Sampler)
     trained(tmp_path / "b", Sampler=Sampler, n_itr=3, hooks=[NoteSteps(every=2)])
     steps = str(N_ITR * T * B)
@@ -80,7 +80,8 @@ def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path):
     rows = [(tmp_path / name / "progress.csv").read_text().splitlines() for name in "ab"]
     assert rows[1][0] == rows[0][0] and len(rows[1]) == len(rows[0]) + 1  # the end of 3 iterations
     assert rlpyt_command("resume", str(tmp_path / "b")) == 2  # has all its steps
-    assert rlpyt_command("resume", str(tmp_path / "b"), "--device", "cpu") == 2  # see its affinity
+    assert rlpyt_command("resume", str(tmp_path / "b"), "--device", "cpu") == 2
+    assert "affinity has the device" in capsys.readouterr().err
 
 
 def test_what_has_no_description_is_named(tmp_path, capsys):
