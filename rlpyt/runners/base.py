@@ -1,9 +1,9 @@
 """Base class of all runners."""
 
-from rlpyt.utils.recorded import Recorded
+from rlpyt.utils.recorded import FixedWhileRunning
 
 
-class BaseRunner(Recorded):
+class BaseRunner(FixedWhileRunning):
     """Interface of runners: constructed with all parts, started by ``train``."""
 
     def train(self) -> None:

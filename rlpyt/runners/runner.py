@@ -48,6 +48,10 @@ MIN_ROWS, MAX_LOG_STEPS = 10, 100_000  # of the default logging interval
 TRAINING_PREFIX = "Training/"  # prefix of columns of training trajectories in runs with evaluation
 PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run
 NAN = float("nan")
+FIXED = frozenset({  # arguments of the runner that are read when training begins
+    *("algo", "agent", "sampler", "n_steps", "seed", "affinity"),
+    *("log_interval_steps", "eval_interval_steps", "checkpoint_interval_steps"),
+})  # fmt: skip
 
 
 def _state_property(name: str) -> property:
@@ -306,6 +310,7 @@ class MinibatchRlBase(CheckpointedRunner):
                     self._call_hook(hook, "on_start")
                 self.share_settings()
                 self.has_started, signals.at_once = True, False
+                self._fixed = FIXED
                 for itr in range(self.start_itr, n_itr):
                     self.itr = itr
                     with logger.prefix(f"itr #{itr} "):
@@ -330,6 +335,7 @@ class MinibatchRlBase(CheckpointedRunner):
                 if not stopped:
                     logger.log("Training complete.")
             finally:
+                self._fixed = frozenset()
                 self._end()
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")

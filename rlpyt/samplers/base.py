@@ -14,7 +14,7 @@ from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.environments import Around, try_environment
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
-from rlpyt.utils.recorded import Recorded
+from rlpyt.utils.recorded import FixedWhileRunning
 from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 
@@ -35,7 +35,7 @@ UNCALLED_ASYNC_HOOKS: tuple[str, ...] = (
 EnvKwargs = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
-class BaseSampler(Recorded):
+class BaseSampler(FixedWhileRunning):
     """Collects batches of agent-environment interaction.
 
     The constructor only checks types and ranges of numbers. ``initialize`` checks the other

@@ -123,6 +123,7 @@ class Sampler(BaseSampler):
         except BaseException:
             self.shutdown()
             raise
+        self._fixed = frozenset({*self.arguments(), "batch_spec"})
         return self.examples
 
     def _build(
@@ -519,6 +520,7 @@ class Sampler(BaseSampler):
 
     def shutdown(self) -> None:
         """Close environments and stop workers."""
+        self._fixed = frozenset()
         if self._worker_group is not None:
             self._finalizer()
             self._worker_group = None

@@ -40,6 +40,25 @@ class Recorded:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+class FixedWhileRunning(Recorded):
+    """Base class of objects whose arguments have no effect any more once they run."""
+
+    _fixed: frozenset[str] = frozenset()  # attributes that cannot be assigned at present
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute.
+
+        Raises:
+            AttributeError: a change would have no effect.
+        """
+        if name in self._fixed:
+            raise AttributeError(
+                f"{name} of {type(self).__name__} cannot be changed while it runs. Give it to the "
+                "constructor."
+            )
+        super().__setattr__(name, value)
+
+
 def describe(value: Any) -> Any:  # noqa: PLR0911 - a case per kind
     """Return a value as plain data; ``{"$missing": repr}`` in places that have no description."""
     if value is None or isinstance(value, bool | int | float | str):

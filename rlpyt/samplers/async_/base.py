@@ -174,6 +174,7 @@ class AsyncSamplerMixin(BaseSampler):
         )
         forget_names([self._mailbox.lock])
         self._note_statistics(self._call("statistics"))
+        self._fixed = frozenset({*self.arguments(), "batch_spec"})
 
     def _envs_of(self, rank: int, batch_B: int) -> ChildEnvs:
         """Describe the environments of a sampler process."""
@@ -289,6 +290,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     def shutdown(self) -> None:
         """Stop the sampler processes and all processes that they started."""
+        self._fixed = frozenset()
         if self._sampler_processes is not None:
             self._sampler_processes.shutdown()
             self._sampler_processes = None
