@@ -35,8 +35,8 @@ def test_names_that_are_not_declared_are_logged_after_the_others():
     class Narrow(PPO):
         opt_info_fields = ("loss", "gradNorm", "entropy", "perplexity", "mine")
 
-        def loss(self, *inputs):
-            loss, entropy, perplexity = super().loss(*inputs)
+        def loss(self, batch):
+            loss, entropy, perplexity = super().loss(batch)
             self.record(other=loss)
             return loss, entropy, perplexity, loss + 1
 

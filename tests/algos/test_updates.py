@@ -115,8 +115,8 @@ def test_an_update_changes_parameters_and_optimizers_alone(name):
 class CountingPPO(PPO):
     opt_info_fields = (*PPO.opt_info_fields, "samples")
 
-    def loss(self, *inputs):
-        return *super().loss(*inputs), torch.tensor(float(len(inputs[1])))
+    def loss(self, batch):
+        return *super().loss(batch), torch.tensor(float(len(batch.action)))
 
 
 class CountingDQN(DQN):

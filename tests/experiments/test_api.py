@@ -39,8 +39,8 @@ class PenalizedPPO(PPO):
 
     opt_info_fields = (*PPO.opt_info_fields, "squares")
 
-    def loss(self, *inputs):
-        loss, *others = super().loss(*inputs)
+    def loss(self, batch):
+        loss, *others = super().loss(batch)
         squares = sum(p.square().sum() for p in self.agent.parameters())
         return loss + self.penalty * squares, *others, squares
 

@@ -254,8 +254,8 @@ def test_training_needs_no_logger_directory(tmp_path):
 
 
 class Diverges(PPO):
-    def loss(self, *inputs):
-        loss, *others = super().loss(*inputs)
+    def loss(self, batch):
+        loss, *others = super().loss(batch)
         return loss * float("nan" if self.update_counter == 19 else 1), *others
 
 

@@ -29,10 +29,14 @@ from rlpyt.utils.schedules import Decay
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "entropy", "perplexity"])
 AgentTrain = namedtuple("AgentTrain", ["dist_info", "value"])
 
-# Inputs of the loss on the agent's device, leaves [T, B, ...]. ``valid`` is a mask or None.
+# Inputs of the loss on the agent's device, leaves [T, B, ...]. ``valid`` is a mask or None;
+# ``init_rnn_state`` [N, B, H] that of recurrent agents; ``old_value`` is needed by ``value_clip``.
 PgBatch = namedarraytuple(
     "PgBatch",
-    ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info", "done"],
+    [
+        *("agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info", "done"),
+        *("init_rnn_state", "old_value"),
+    ],
 )
 
 
@@ -206,6 +210,8 @@ class PolicyGradientAlgo(RlAlgorithm):
             valid=valid,
             old_dist_info=samples.agent.agent_info.dist_info,
             done=samples.env.done,
+            init_rnn_state=None,
+            old_value=None,
         )
         return self.to_device(batch)
 

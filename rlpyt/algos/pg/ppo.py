@@ -22,14 +22,14 @@ from rlpyt.algos.pg.losses import (
     normalize,
     value_loss,
 )
+from rlpyt.algos.pg.positional_loss import accepts_single_arguments, adapt_single_arguments
 from rlpyt.envs.base import BatchSpec
-from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import Scheduled, scheduled, setting
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple, with_fields
+from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.old_names import OldName
 from rlpyt.utils.tensor import valid_mean
 
-LossInputs = namedarraytuple(
+LossInputs = namedarraytuple(  # of rlpyt of 2020; `PgBatch` is the record
     "LossInputs",
     ["agent_inputs", "action", "return_", "advantage", "valid", "old_dist_info"],
 )
@@ -90,6 +90,10 @@ class PPO(PolicyGradientAlgo):
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
     linear_settings: ClassVar[tuple[str, ...]] = ("learning_rate", "ratio_clip")
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        adapt_single_arguments(cls)
+
     def check_batch(self, agent: BaseAgent, batch_spec: BatchSpec) -> None:
         """Check that there are at most as many minibatches as samples, or environments.
 
@@ -144,9 +148,9 @@ class PPO(PolicyGradientAlgo):
         state = self.initial_rnn_state(samples)
         statistics = []
         epochs = (self._minibatches(batch, state) for _ in range(self.epochs))
-        for inputs, init_rnn_state in chain.from_iterable(epochs):
-            with self.explained(inputs, init_rnn_state):
-                result = self.update(inputs, init_rnn_state)
+        for minibatch in chain.from_iterable(epochs):
+            with self.explained(minibatch):
+                result = self.update(minibatch)
             self.recorded.end_update()
             if not result:
                 break
@@ -156,25 +160,17 @@ class PPO(PolicyGradientAlgo):
         columns = zip(*statistics) if statistics else [() for _ in self.returned_fields]
         return self.make_opt_info(torch.stack(x).tolist() if x else [] for x in columns)
 
-    def update(
-        self, inputs: Any, init_rnn_state: Tensors | None = None
-    ) -> tuple[torch.Tensor, ...]:
+    def update(self, batch: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a minibatch; return a scalar for each statistic.
-
-        Args:
-            inputs: ``LossInputs``, arguments of ``loss``; with ``value_clip`` also ``old_value``.
-            init_rnn_state: initial state of recurrent agents, leaves [N, B, H].
 
         Returns:
             Scalars, or an empty tuple if no step was taken because of ``target_kl``.
         """
         if self.normalize_advantage == "minibatch":
-            inputs = inputs._replace(advantage=normalize(inputs.advantage, inputs.valid))
-        n = len(LossInputs._fields)  # the state comes before ``old_value`` in ``loss``
-        args = (*tuple(inputs)[:n], init_rnn_state, *tuple(inputs)[n:])
+            batch = batch._replace(advantage=normalize(batch.advantage, batch.valid))
         device = self.agent.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.mixed_precision):
-            loss, *others = self.compiled(self.loss)(*args)
+            loss, *others = self.compiled(self.loss)(batch)
         if self.target_kl is not None and self._kl() > 1.5 * self.target_kl:
             return ()
         grad_norm = self.gradient_step(loss)
@@ -203,62 +199,45 @@ class PPO(PolicyGradientAlgo):
         batch = super().make_batch(samples)
         if self.value_clip is None:
             return batch
-        return with_fields(batch, old_value=self.to_device(samples.agent.agent_info.value))
+        return batch._replace(old_value=self.to_device(samples.agent.agent_info.value))
 
-    def _loss_inputs(self, batch: NamedArrayTuple) -> Any:
-        inputs = LossInputs(*(getattr(batch, name) for name in LossInputs._fields))
-        old_value = getattr(batch, "old_value", None)
-        return inputs if old_value is None else with_fields(inputs, old_value=old_value)
-
-    def _minibatches(self, batch: NamedArrayTuple, state: Any) -> Iterator[tuple[Any, Any]]:
+    def _minibatches(self, batch: NamedArrayTuple, state: Any) -> Iterator[Any]:
         """Shuffle and split the batch; recurrent agents keep environments whole."""
         if not self.agent.recurrent:
-            for inputs in split_steps(self._loss_inputs(batch), self.batch_size):
-                yield inputs, None
+            yield from split_steps(batch, self.batch_size)
             return
         size = self.batch_spec.B // self.minibatches
         for columns, column_state in split_environments(batch, state, size):
             minibatch, init_state = self.cut_into_episodes(columns, column_state)
-            yield self._loss_inputs(minibatch), init_state
+            yield minibatch._replace(init_rnn_state=init_state)
 
-    def loss(
-        self,
-        agent_inputs: Any,
-        action: Any,
-        return_: torch.Tensor,
-        advantage: torch.Tensor,
-        valid: torch.Tensor | None,
-        old_dist_info: NamedArrayTuple,
-        init_rnn_state: Tensors | None = None,
-        old_value: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    @accepts_single_arguments
+    def loss(self, batch: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sum of clipped surrogate, value and entropy losses (PPO eq. 7 and 9).
 
             L = - E[min(r A, clip(r, 1 - eps, 1 + eps) A)] + c_v E[(V(s) - R)^2] / 2 - c_e E[H]
 
         Args:
-            agent_inputs: leaves [N, ...], or [T, B, ...] for recurrent agents.
-            action: recorded actions.
-            return_, advantage: [N] or [T, B].
-            valid: mask of the same shape, or ``None``.
-            old_dist_info: distribution from which the action was drawn.
-            init_rnn_state: initial state of recurrent agents, leaves [N, B, H].
-            old_value: recorded values, given if ``value_clip`` is set.
+            batch: ``PgBatch``, leaves [N, ...], or [T, B, ...] for recurrent agents: recorded
+                ``agent_inputs`` and ``action``, ``return_``, ``advantage``, mask ``valid`` or
+                ``None``, ``old_dist_info`` from which the action was drawn, ``done``,
+                ``init_rnn_state`` [N, B, H], and ``old_value`` if ``value_clip`` is set.
 
         Returns:
             Loss, mean entropy and mean perplexity, scalars.
         """
+        return_, advantage, valid = batch.return_, batch.advantage, batch.valid
         if self.agent.recurrent:
-            dist_info, value, _ = self.agent(*agent_inputs, init_rnn_state)
+            dist_info, value, _ = self.agent(*batch.agent_inputs, batch.init_rnn_state)
         else:
-            dist_info, value = self.agent(*agent_inputs)
+            dist_info, value = self.agent(*batch.agent_inputs)
         dist = self.agent.distribution
-        ratio = dist.likelihood_ratio(action, old_dist_info, dist_info)
+        ratio = dist.likelihood_ratio(batch.action, batch.old_dist_info, dist_info)
         pi_loss = clipped_surrogate_loss(ratio, advantage, self.ratio_clip, valid)
-        if self.value_clip is None or old_value is None:
+        if self.value_clip is None or batch.old_value is None:
             v_loss = value_loss(value, return_, valid)
         else:
-            v_loss = clipped_value_loss(value, old_value, return_, self.value_clip, valid)
+            v_loss = clipped_value_loss(value, batch.old_value, return_, self.value_clip, valid)
         self.record(piLoss=pi_loss, vLoss=v_loss, ratio=only_valid(ratio, valid))
         entropy = dist.entropy(dist_info)
         perplexity = valid_mean(entropy.detach().exp(), valid)

@@ -206,8 +206,8 @@ def test_likelihood_ratios_are_one_until_the_first_update(Agent, Model):
     _, samples = sample(Agent, Model, algo)
     batch, state = algo.make_batch(samples), algo.initial_rnn_state(samples)
     assert state is None or len(state[0].unique(dim=0)) > 2
-    for inputs, init_state in algo._minibatches(batch, state):
-        algo.loss(*inputs, init_state)
+    for minibatch in algo._minibatches(batch, state):
+        algo.loss(minibatch)
         ratio = algo.recorded.current["ratio"]
         ratio = ratio[~ratio.isnan()]  # without padding
         torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=1e-5)
@@ -240,7 +240,7 @@ def test_every_sample_is_used_once_an_epoch(Agent, Model):
     for _ in range(4):
         seen = [
             i
-            for inputs, _ in algo._minibatches(batch, state)
+            for inputs in algo._minibatches(batch, state)
             for i in inputs.action[
                 slice(None) if inputs.valid is None else inputs.valid > 0
             ].flatten().tolist()

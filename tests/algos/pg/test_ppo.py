@@ -14,6 +14,7 @@ from rlpyt.algos.pg.vtrace import VTrace
 from rlpyt.envs.toy import DelayEnv
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.collections import with_fields
 from rlpyt.utils.seed import set_seed
 
 T, B = 6, 4
@@ -78,12 +79,14 @@ def test_statistics_follow_their_definitions(recurrent, waiting):
     algo, samples = ready(PPO(**settings, learning_rate=0.02), recurrent, waiting)
     seen, loss = [], algo.loss
 
-    def watched(agent_inputs, action, return_, advantage, valid, old, state=None):
+    def watched(batch):
+        advantage, return_, valid = batch.advantage, batch.return_, batch.valid
         with torch.no_grad():
-            inputs = (*agent_inputs, state) if recurrent else agent_inputs
-            dist_info, value, *_ = algo.agent(*inputs)
-        dist, kept = algo.agent.distribution, slice(None) if valid is None else valid > 0
-        log_ratio = dist.log_likelihood(action, dist_info) - dist.log_likelihood(action, old)
+            state = [batch.init_rnn_state] if recurrent else []
+            dist_info, value, *_ = algo.agent(*batch.agent_inputs, *state)
+        log_likelihood = functools.partial(algo.agent.distribution.log_likelihood, batch.action)
+        kept = slice(None) if valid is None else valid > 0
+        log_ratio = log_likelihood(dist_info) - log_likelihood(batch.old_dist_info)
         ratio, log_ratio = log_ratio.exp()[kept], log_ratio[kept]
         gains = torch.min(ratio * advantage[kept], ratio.clamp(0.995, 1.005) * advantage[kept])
         seen.append({
@@ -92,7 +95,7 @@ def test_statistics_follow_their_definitions(recurrent, waiting):
             "piLoss": -gains.mean().item(),
             "vLoss": ((value - return_)[kept] ** 2).mean().item() / 2,
         })  # fmt: skip
-        return loss(agent_inputs, action, return_, advantage, valid, old, state)
+        return loss(batch)
 
     algo.loss = watched
     info = algo.optimize_agent(0, samples)
@@ -179,9 +182,58 @@ def test_an_iteration_without_updates_has_empty_columns():
 
 
 class OtherLoss(PPO):
-    def loss(self, agent_inputs, action, return_, advantage, valid, old, state=None):
-        entropy = self.agent.distribution.mean_entropy(self.agent(*agent_inputs)[0], valid)
+    def loss(self, batch):
+        dist_info, _ = self.agent(*batch.agent_inputs)
+        entropy = self.agent.distribution.mean_entropy(dist_info, batch.valid)
         return -entropy, entropy, entropy.exp()
+
+
+LOSSES = {
+    "all": "def loss(self, agent_inputs, action, return_, advantage, valid, old_dist_info,\n"
+    "         init_rnn_state=None):\n"
+    "    return super(Old, self).loss(agent_inputs, action, return_, advantage, valid,\n"
+    "                                 old_dist_info, init_rnn_state=init_rnn_state)",
+    "some": "def loss(self, agent_inputs, *others):\n"
+    "    assert agent_inputs.observation is not None\n"
+    "    return super(Old, self).loss(agent_inputs, *others)",
+    "forwarded": "def loss(self, *inputs):\n"
+    "    assert len(inputs) == 7\n"
+    "    return super(Old, self).loss(*inputs)",
+}
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("code", LOSSES.values(), ids=LOSSES)
+def test_losses_with_the_single_arguments_of_2020_work_with_one_warning(code, recurrent):
+    """So that research code written for rlpyt runs; `super` needs the class by name here."""
+    scope = {}
+    exec(code, scope)
+    with pytest.warns(UserWarning, match="Old.loss takes single arguments") as caught:
+        scope["Old"] = Old = type("Old", (PPO,), {"loss": scope["loss"]})
+        Newer = type("Newer", (Old,), {"loss": lambda self, batch: super(Newer, self).loss(batch)})
+    assert len(caught) == 1
+    infos = []
+    for cls in (PPO, Old, Newer):
+        algo, samples = ready(cls(minibatches=2, epochs=1), recurrent)
+        set_seed(3)
+        infos.append(algo.optimize_agent(0, samples))
+    assert infos[0] == infos[1] == infos[2] and len(infos[0].loss) == 2
+
+
+def test_what_a_subclass_adds_to_the_batch_reaches_its_loss():
+    class Weighted(PPO):
+        def make_batch(self, samples):
+            batch = super().make_batch(samples)
+            return with_fields(batch, weight=torch.arange(batch.return_.numel()).view(T, B))
+
+        def loss(self, batch):
+            seen.append(batch.weight)
+            return super().loss(batch)
+
+    seen = []
+    algo, samples = ready(Weighted(minibatches=2, epochs=1))
+    algo.optimize_agent(0, samples)
+    assert torch.equal(torch.cat(seen).sort().values, torch.arange(T * B))
 
 
 def test_a_loss_of_ones_own_leaves_other_statistics_empty():
@@ -199,10 +251,10 @@ def test_values_are_clipped_around_those_recorded(recurrent):
     old_value, rows = samples.agent.agent_info.value, []
     loss = algo.loss
 
-    def watched(*inputs):
-        valid, old = inputs[4], inputs[-1]
+    def watched(batch):
+        valid, old = batch.valid, batch.old_value
         rows.append(old.flatten() if valid is None else old[valid > 0])
-        return loss(*inputs)
+        return loss(batch)
 
     algo.loss = watched
     algo.optimize_agent(0, samples)
@@ -224,9 +276,10 @@ def test_advantages_are_normalized_in_each_minibatch(recurrent):
     raw, seen, loss = plain.process_returns(samples)[1], [], algo.loss
     assert torch.equal(algo.process_returns(samples)[1], raw)
 
-    def watched(agent_inputs, action, return_, advantage, valid, *others):
-        seen.append(advantage if valid is None else advantage[valid > 0])
-        return loss(agent_inputs, action, return_, advantage, valid, *others)
+    def watched(batch):
+        valid = slice(None) if batch.valid is None else batch.valid > 0
+        seen.append(batch.advantage[valid])
+        return loss(batch)
 
     algo.loss = watched
     algo.optimize_agent(0, samples)
