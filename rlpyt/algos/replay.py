@@ -31,6 +31,7 @@ from rlpyt.algos.sequences import (
     as_sequences,
     valid_and_ends,
 )
+from rlpyt.algos.update_schedule import UpdateSchedule
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations
@@ -487,8 +488,7 @@ class ReplayAlgo(SequenceSettings):
         self.itr_steps = sampler_bs * (world_size if updates is None else 1)
         self._fixed_updates = updates
         self.batches_in_replay = 0
-        self._steps_counted = 0.0
-        self._updates_postponed = 0  # due updates not made, because all rows were void
+        self.schedule = UpdateSchedule()
 
     def _count_samples(self, _: int = 0) -> None:
         self._batch_size = self.samples_per_update
@@ -553,7 +553,9 @@ class ReplayAlgo(SequenceSettings):
         if not self.may_learn(progress, sampler_itr):
             return opt_info
         self.update_itr_hyperparams(progress)
-        n_updates = self._n_updates(self._new_steps())
+        n_updates = self._fixed_updates
+        if n_updates is None:
+            n_updates = self.schedule.due(self._new_steps(), self.updates_due(1))
         for batch in self._batches(self, n_updates):
             self.learn_from(batch, opt_info)
         if n_updates:
@@ -579,7 +581,7 @@ class ReplayAlgo(SequenceSettings):
                 batch, ready = None, False
             if self._mean_over_ranks(ready) < 1:
                 if self._fixed_updates is None:
-                    self._updates_postponed = n_updates - n_made
+                    self.schedule.postponed = n_updates - n_made
                 if batch is not None and not (self.update_counter or self.rank or ready):
                     self._warn_all_void()
                 return
@@ -712,7 +714,7 @@ class ReplayAlgo(SequenceSettings):
     def _new_steps(self) -> float:
         """Return the number of valid steps in this iteration's batch, averaged over ranks."""
         steps = float(self.sampler_bs - self.n_void)
-        if self.mid_batch_reset or self._fixed_updates is not None:
+        if self.mid_batch_reset:
             return steps
         # Ranks average gradients, so all must make the same number of updates.
         return self._mean_over_ranks(steps)
@@ -722,15 +724,6 @@ class ReplayAlgo(SequenceSettings):
             return number
         tensor = torch.tensor(float(number), device=self.agent.device)
         return float(mean_over_ranks(tensor, self.world_size))
-
-    def _n_updates(self, n_steps: float) -> int:
-        """Count ``n_steps`` of this iteration's batch, and return the number of updates to make."""
-        if self._fixed_updates is not None:
-            return self._fixed_updates
-        before = math.floor(self.updates_due(self._steps_counted) + 1e-6)  # rounding errors
-        self._steps_counted += n_steps
-        postponed, self._updates_postponed = self._updates_postponed, 0
-        return postponed + math.floor(self.updates_due(self._steps_counted) + 1e-6) - before
 
     def update_itr_hyperparams(self, itr: int) -> None:
         """Set hyperparameters that depend on the iteration: beta of prioritized replay."""
@@ -822,8 +815,8 @@ class ReplayAlgo(SequenceSettings):
         state["new_priority"] = self.new_priority
         state["batches_in_replay"] = self.batches_in_replay
         state["replay"] = self.replay_buffer.state_dict() if self._saves_replay() else None
-        state["steps_counted"] = self._steps_counted
-        state["updates_postponed"] = self._updates_postponed
+        state["steps_counted"] = self.schedule.steps
+        state["updates_postponed"] = self.schedule.postponed
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -839,8 +832,8 @@ class ReplayAlgo(SequenceSettings):
                 "collected before learning continues."
             )
         self._set_new_priority(state.get("new_priority", self.new_priority))
-        self._steps_counted = state.get("steps_counted", 0)
-        self._updates_postponed = state.get("updates_postponed", 0)
+        self.schedule.steps = state.get("steps_counted", 0)
+        self.schedule.postponed = state.get("updates_postponed", 0)
 
     def interrupt(self) -> None:
         """Mark a discontinuity in the replay."""

@@ -22,11 +22,13 @@ from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
     run_async_sampler_eval,
 )
 from rlpyt.runners.replay_writer import start_replay_writer
+from rlpyt.runners.run_state import add_opt_info
 from rlpyt.runners.runner import MinibatchRlBase
-from rlpyt.runners.update_schedule import UpdateSchedule, merge_opt_infos
+from rlpyt.runners.starvation import Starvation
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.layout import Hardware, split_affinity
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed
 from rlpyt.utils.serialize import ByValue
@@ -108,6 +110,7 @@ class AsyncRlBase(MinibatchRlBase):
         self._replay_writer: ChildGroup | None = None
         self.optimizers: Optimizers | None = None
         self.opt_itr = 0  # calls of ``optimize_agent``
+        self._calls_due = 0  # by the replay ratio
         self._n_to_skip = 0  # batches to receive without updates, to catch up with the sampler
         self._lags: list[int] = []  # number of updates that each batch's policy lacked
         self._evaluation: tuple[list[Any], float] | None = None  # of the next row
@@ -214,9 +217,13 @@ class AsyncRlBase(MinibatchRlBase):
             self.optimizers.connect()
         self.algo.optim_initialize(self.rank)
         self.min_itr_learn = self.algo.min_itr_learn
-        self.update_schedule = (
-            UpdateSchedule(self.algo, self.itr_batch_size) if self.replay is not None else None
-        )
+        self._learn = self._learn_from_slot
+        if self.replay is not None:
+            self._learn = self._learn_from_replay
+            self._learns_from = self.algo.min_itr_learn  # first batch whose steps count
+            calls_per_update = 1 / (self.algo.updates_per_optimize * self.world_size)
+            self._calls_per_step = self.algo.updates_due(1) * calls_per_update
+            self._starvation = Starvation(0, 0)
         why = "since the updates of an asynchronous run are scheduled at its start"
         self.algo.fix(why, "replay_ratio", "batch_size", "batch_B")
 
@@ -259,21 +266,20 @@ class AsyncRlBase(MinibatchRlBase):
         clock.seconds["sampling"] += batch.seconds  # in parallel
         self.agent.train_mode(itr)
         self.algo.apply_schedule(itr)
-        learn = self._learn if self.update_schedule is None else self._learn_from_replay
-        opt_infos: list[Any] = []
+        columns: dict[str, list[Any]] = {name: [] for name in self.algo.opt_info_fields}
         self.updating, failure = True, None
         try:
-            opt_infos.extend(learn(batch))
+            for opt_info in self._learn(batch):
+                add_opt_info(columns, opt_info)
         except WorkerError as error:  # the batch was used already, so count the iteration
             failure = error
-        opt_info = merge_opt_infos(self.algo.opt_info_fields, opt_infos)
-        self.store_diagnostics(self.opt_itr, itr, batch.traj_infos, opt_info)
+        self.store_diagnostics(self.opt_itr, itr, batch.traj_infos, AttrDict(columns))
         self.state.itr = itr
         if failure is not None:
             raise failure
         self.updating = False
 
-    def _learn(self, batch: Batch) -> Iterator[Any]:
+    def _learn_from_slot(self, batch: Batch) -> Iterator[Any]:
         """Learn once from the batch, in its slot."""
         assert self.pipeline is not None and batch.slot is not None
         self._record_lag(batch)
@@ -285,13 +291,11 @@ class AsyncRlBase(MinibatchRlBase):
 
     def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
         """Make the due updates; without ``max_lead``, once for all batches that are ready."""
-        assert (
-            self.pipeline is not None
-            and self.update_schedule is not None
-            and self.optimizers is not None
-        )
+        assert self.pipeline is not None and self.optimizers is not None
         self.algo.batches_in_replay += 1
-        self.update_schedule.exclude_void(batch.itr, batch.n_void)
+        if batch.itr >= self._learns_from:
+            n_steps = self.itr_batch_size - batch.n_void
+            self._calls_due += self.algo.schedule.due(n_steps, self._calls_per_step)
         self._record_lag(batch)
         if batch.slot is not None:
             observe = partial(self.algo.update_obs_rms, self.sampler.slots_pyt[batch.slot])
@@ -302,7 +306,7 @@ class AsyncRlBase(MinibatchRlBase):
         if self._n_to_skip and not last:  # another batch is ready
             self._n_to_skip -= 1
             return
-        while self.opt_itr < self.update_schedule.calls_due(batch.itr + 1):
+        while self.opt_itr < self._calls_due:
             optimize = partial(self.algo.optimize_agent, self.opt_itr, sampler_itr=batch.itr)
             arguments = self.opt_itr, batch.itr, ByValue(dict(self.algo.changes))
             yield self.optimizers.run_together(optimize, "optimize", *arguments)
@@ -395,8 +399,8 @@ class AsyncRlBase(MinibatchRlBase):
             "lags": list(self._lags),
             "feed": self.pipeline.state_dict(),
         }
-        if self.update_schedule is not None:
-            state["void"] = self.update_schedule.n_void
+        if self.replay is not None:
+            state["calls_due"], state["learns_from"] = self._calls_due, self._learns_from
         if self.optimizers is not None:
             state["streams"] = self.optimizers.streams()
         return {**super().counters(), "async": state}
@@ -408,12 +412,21 @@ class AsyncRlBase(MinibatchRlBase):
         state = saved["async"]
         self.opt_itr, self._lags = state["opt_itr"], list(state["lags"])
         self.pipeline.load_state_dict(state["feed"])
-        if self.update_schedule is not None:
-            self.update_schedule.n_void = state.get("void", 0)
-            if not self.algo.batches_in_replay:
-                self.update_schedule.restart(state["feed"]["next_itr"], self.opt_itr)
+        if self.replay is not None:
+            self._load_schedule(state)
         if self.optimizers is not None:
             self.optimizers.load(state.get("streams", []))
+
+    def _load_schedule(self, state: dict[str, Any]) -> None:
+        n_batches = state["feed"]["next_itr"]
+        if not self.algo.batches_in_replay:  # a new one is filled first
+            self._calls_due, self._learns_from = self.opt_itr, n_batches + self.algo.min_itr_learn
+        elif "calls_due" in state:
+            self._calls_due, self._learns_from = state["calls_due"], state["learns_from"]
+        else:  # a checkpoint that has the number of void rows instead
+            n_steps = max(0, n_batches - self._learns_from) * self.itr_batch_size - state["void"]
+            self._calls_due = self.algo.schedule.due(n_steps, self._calls_per_step)
+        self._starvation = Starvation(self._calls_due, self.opt_itr)
 
     # Diagnostics.
 
@@ -478,8 +491,8 @@ class AsyncRlBase(MinibatchRlBase):
         logger.record_tabular("SamplerIteration", max(itr, 0))
         logger.record_tabular("OptThrottle", min(1.0, self._throttle_time / elapsed))
         logger.record_tabular("SamplerThrottle", min(1.0, sampler_waited / elapsed))
-        if self.update_schedule is not None:
-            self.update_schedule.warn_if_starved(itr + 1, self.opt_itr)
+        if self.replay is not None:
+            self._starvation.check(self._calls_due, self.opt_itr, self.algo.replay_ratio)
 
     def _log_infos(self, traj_infos: Any = None) -> None:
         logger.record_tabular_misc_stat("PolicyLag", self._lags)

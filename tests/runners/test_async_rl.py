@@ -12,7 +12,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.toy import CountEnv
-from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval, UpdateSchedule
+from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.async_.alternating_sampler import (
@@ -368,8 +368,6 @@ def test_the_ratio_is_an_upper_bound_and_reached_where_the_sampler_waits():
     runner.train()
     # 32 samples may be used in each iteration from the fifth on, 48 at a time.
     assert algo.update_counter == 32 * (N_ITR - 4) // 48
-    due = UpdateSchedule(algo, T * B)
-    assert [due.calls_due(n) for n in (0, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 2]
 
 
 def test_statistics_of_trajectories_reach_the_rows(tmp_path):

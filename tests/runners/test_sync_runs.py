@@ -141,7 +141,7 @@ class Updates(Hook):
 
     def on_iteration(self, runner, itr):
         self.made.append(runner.algo.update_counter)
-        self.postponed.append(runner.algo._updates_postponed)
+        self.postponed.append(runner.algo.schedule.postponed)
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
