@@ -4,8 +4,11 @@ Rank 0 is the runner's process. All ranks draw from one replay in shared memory 
 gradient step together, with averaged gradients.
 """
 
+import os
 import queue
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ from typing import Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.replay import ReplayAlgo
-from rlpyt.errors import RlpytError
+from rlpyt.errors import RlpytError, WorkerError, WorkerTimeout
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.processes import status
 from rlpyt.processes.child import Child, ChildSpec
@@ -21,10 +24,12 @@ from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
-from rlpyt.runners.rank_watch import Kind, kind_of
+from rlpyt.runners.rank_watch import GRACE_S, Kind, kind_of
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.processes import failure_text
 from rlpyt.utils.seed import random_state, set_random_state, set_seed
 
 PROCESS_NAME = "optimizer rank"
@@ -148,6 +153,7 @@ class Optimizers:
         self._closing = False
         self._thread = DaemonThread("optimizer ranks")
         self._others: Future[Any] | None = None  # current or last call in the other ranks
+        self._returned = threading.Event()  # set unless rank 0 is in ``run_together``
 
     def start(
         self,
@@ -169,6 +175,7 @@ class Optimizers:
         Raises:
             WorkerError: a rank could not start.
         """
+        self._timeout_s = timeout_s
         store = self._ranks.store = serve_store(None, self.world_size, CONNECT_S)
         backend = common_backend([("here", hardware.cuda_idx) for hardware in self.hardware])
 
@@ -220,7 +227,9 @@ class Optimizers:
         """
         if self._children is None:
             return function()
+        self._returned.clear()
         others = self._others = self._thread.submit(self._children.call, method, *arguments)
+        others.add_done_callback(self._end_if_this_rank_hangs)
         try:
             result = function()
         except BaseException as error:
@@ -230,8 +239,29 @@ class Optimizers:
             wait([others])
             error.add_note(f"(in {PROCESS_NAME} 0 of {self.world_size})")
             raise
+        finally:
+            self._returned.set()
         others.result()
         return result
+
+    def _end_if_this_rank_hangs(self, others: Future[Any]) -> None:
+        """End the program if another rank fails, and rank 0 does not notice.
+
+        Its main thread then hangs in code of the algorithm, where nothing else interrupts it. The
+        other ranks have waited for it for their whole time limit if they failed by that.
+        """
+        error = others.exception()
+        if not isinstance(error, WorkerError):
+            return
+        if self._returned.wait(GRACE_S if isinstance(error, WorkerTimeout) else self._timeout_s):
+            return
+        who = f"{PROCESS_NAME} 0 of {self.world_size} (pid {os.getpid()}, this process)"
+        event = f"{who} has made no progress for {self._timeout_s:g} s (rank_timeout_s)"
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        stack = "".join(traceback.format_stack(frame))
+        where = "while the others waited. The program ends; resume from the newest checkpoint"
+        say(failure_text(event, where, "that rank", stacks=stack), sys.stderr)
+        os._exit(1)
 
     def check(self) -> None:
         """Raise the error of another rank, if one has failed.

@@ -123,6 +123,15 @@ class SlowDQN(DQN):
         return super().update(batch)
 
 
+class FirstRankHangs(DQN):
+    """Its first rank sleeps for ever in its seventh call."""
+
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
+        if self.rank == 0 and itr == 6:
+            time.sleep(10**6)
+        return super().optimize_agent(itr, samples, sampler_itr)
+
+
 class DiesWriting(AsyncUniformReplayBuffer):
     """A replay whose copier is killed with the lock held, in the middle of the sixth batch."""
 

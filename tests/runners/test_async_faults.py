@@ -3,10 +3,12 @@
 import csv
 import multiprocessing
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -31,6 +33,7 @@ from tests.runners.async_trouble import (
     DiesWaiting,
     DiesWriting,
     Disaster,
+    FirstRankHangs,
     LostAgent,
     Program,
     SlowDQN,
@@ -320,6 +323,22 @@ def test_when_the_program_is_killed_all_go_with_it_and_its_directory_is_free(Sam
     program.end()
     assert program.returncode == -signal.SIGKILL
     check_resumes(tmp_path)
+
+
+@pytest.mark.slow  # it waits for two time limits
+def test_a_hang_of_the_first_optimizer_ends_the_program(tmp_path):
+    ranks = dict(sampler=dict(n_workers=1), optimizer=[dict(torch_threads=1)] * 2)
+    program = Program(
+        tmp_path, Algo=FirstRankHangs, rank_timeout_s=2.0, checkpoint_interval_steps=T * B,
+        affinity=ranks,
+    )  # fmt: skip
+    program.wait_for("started")
+    program.family = psutil.Process(program.pid).children(recursive=True)
+    _, err = program.end()
+    assert program.returncode == 1
+    hung = r"optimizer rank 0 of 2 \(pid \d+, this process\) has made no progress for 2 s"
+    assert re.search(hung, err) and "time.sleep(10**6)" in err, err
+    assert load_checkpoint(tmp_path / "checkpoint").state["itr"] >= 3
 
 
 @pytest.mark.parametrize(
