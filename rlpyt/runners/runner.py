@@ -298,7 +298,9 @@ class MinibatchRlBase(CheckpointedRunner):
                 first, as for other errors raised while sampling.
         """
         stopped, saved = "", None  # a signal after the last iteration has no effect
-        with TRAINING.hold(), logger.training(), self._signals as signals:
+        # Gradients are needed, also inside the caller's torch.no_grad() or inference_mode().
+        gradients = torch.inference_mode(False)
+        with TRAINING.hold(), logger.training(), gradients, self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()

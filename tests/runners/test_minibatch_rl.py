@@ -247,6 +247,18 @@ def test_hooks_hear_of_everything(tmp_path):
     assert heard == ["start", 0, 1, 1, 2, 3, 3, "end"]
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_training_learns_inside_the_callers_grad_mode(mode):
+    learnt = []
+    for context in (contextlib.nullcontext(), mode()):
+        runner = runner_for()
+        with context:
+            runner.train()
+        learnt.append(runner.agent.model.state_dict())
+    plain, inside = learnt
+    assert all(torch.equal(inside[name], value) for name, value in plain.items())
+
+
 def test_training_needs_no_logger_directory(tmp_path):
     runner = runner_for(n_itr=2, checkpoint_dir=tmp_path / "c")
     runner.train()
