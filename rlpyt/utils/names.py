@@ -57,6 +57,9 @@ DIFFERENCES = {
         "samples trained on per step, batch_size * gradient_steps / train_freq",
     ),
     "exploration_fraction": "a number of steps, not a fraction",
+    "eps_decay": "a number of steps, not a factor",
+    "polyak": "the new parameters' share, 1 - polyak in Spinning Up",
+    "n_steps": "of a batch; of the n-step return: n_step_return",
     "target_network_frequency": "in updates, not in steps",
 }
 
