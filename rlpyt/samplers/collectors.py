@@ -14,8 +14,7 @@ import numpy as np
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.envs.traj_info import raw_reward
-from rlpyt.errors import NonFiniteError
-from rlpyt.processes.status import ROW
+from rlpyt.samplers.batch_checks import check_final_masks, check_final_observations
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import (
@@ -33,9 +32,7 @@ from rlpyt.samplers.policy_source import (
     WorkerSemaphores,
 )
 from rlpyt.samplers.rollout import Rollout
-from rlpyt.samplers.step_checks import FINITE_REMEDY, all_finite, float_leaves
 from rlpyt.samplers.traj_stats import BatchTrajStats
-from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import stream
@@ -316,13 +313,13 @@ class Collector(DecorrelatingStartCollector):
             timed_out = [b for b in done if self._timeout[b]]
             if timed_out:
                 self._timed_out_at = t
+                final = step.observation[timed_out]
                 if self.check_finite:
-                    self._check_final_observations(step.observation[timed_out], timed_out)
+                    check_final_observations(final, timed_out, self.context)
                 self.policy.record_timeout_values(t, timed_out, step.observation)
                 if self._final_observation is not None:
-                    observation = step.observation[timed_out]
-                    self._check_final_masks(action_mask_of(observation), timed_out)
-                    self._final_observation[t, timed_out] = observation
+                    check_final_masks(final, timed_out, self.context, env_batch.spaces.action)
+                    self._final_observation[t, timed_out] = final
         self._ended[t, to_reset] = True
         if self._stats is None:
             for b in to_reset:
@@ -348,36 +345,6 @@ class Collector(DecorrelatingStartCollector):
         self.env_batch.hold(rows)
         self.rollout.waiting[:] = self._waiting
         self.rollout.zero_waiting_rows()
-
-    def _check_final_observations(self, observation: NumpyArrays, rows: list[int]) -> None:
-        """Check final observations [len(rows), ...] of truncated episodes.
-
-        Raises:
-            NonFiniteError: an observation is NaN or infinite.
-        """
-        if all_finite(float_leaves(observation)):
-            return
-        for i, b in enumerate(rows):
-            if not all_finite(float_leaves(observation[i])):
-                self.context.progress[ROW] = b
-                raise NonFiniteError(
-                    "the final observation of a truncated episode must be finite, got "
-                    f"{observation[i]}. {FINITE_REMEDY}"
-                )
-
-    def _check_final_masks(self, masks: Array | None, rows: list[int]) -> None:
-        """Check the masks [len(rows), n] of final observations of truncated episodes.
-
-        Raises:
-            ValueError: a mask is invalid.
-        """
-        if masks is None:
-            return
-        found = mask_error(masks, mask_sizes(self.env_batch.spaces.action))
-        if found is not None:
-            (i,), message = found
-            self.context.progress[ROW] = rows[i]
-            raise ValueError(f"in the final observation of a truncated episode, {message}")
 
     def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
         """Reset the environments that waited for the end of the batch."""

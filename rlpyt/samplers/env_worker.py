@@ -7,41 +7,29 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from rlpyt.agents.weights import SharedWeights
 from rlpyt.envs.base import Env, build_env, built_like
-from rlpyt.errors import NonFiniteError
-from rlpyt.models.utils import module_not_finite
 from rlpyt.processes import status
 from rlpyt.processes.child import Abandoned, ChildSpec
 from rlpyt.processes.status import ChildEnvs, Progress
 from rlpyt.samplers import custom_collectors
+from rlpyt.samplers.batch_checks import BatchChecks
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
-from rlpyt.samplers.env_batch import is_batch, needs_reset
+from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import check_spaces, close_quietly, takes_rows, with_rows
 from rlpyt.samplers.evaluation import BaseEvalCollector, EvalCollector
 from rlpyt.samplers.policy_source import ServerChannel, StepRecord
-from rlpyt.samplers.step_checks import (
-    FINITE_REMEDY,
-    all_finite,
-    first_not_finite,
-    float_leaves,
-)
-from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import (
-    NumpyArrays,
-    _named_leaves,
     buffer_from_example,
     buffer_func,
-    torchify_buffer,
 )
-from rlpyt.utils.collections import AttrDict, NamedArrayTuple
+from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import completed
 from rlpyt.utils.running import merge_statistics
 from rlpyt.utils.seed import env_seed, set_seed
@@ -103,10 +91,7 @@ class EnvWorker:
         self.context = CollectorContext(spec.seed, where=self.where, warns=any(spec.env_warns))
         if progress is not None:
             self.context.progress = progress
-        self._bootstraps = "bootstrap_value" in self.slots[0].agent._fields
-        self._floats: dict[int, Any] = {}  # slot -> (next observations, leaves to check)
-        masked = action_mask_of(self.slots[0].env.observation) is not None
-        self._mask_sizes = mask_sizes(spec.examples.spaces.action) if masked else ()
+        self.checks = BatchChecks(self.slots, self.context, agent, spec.examples.spaces.action)
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
         self.collector: BaseCollector
@@ -283,158 +268,16 @@ class EnvWorker:
                     results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
             except Exception as error:
                 if not isinstance(error, Abandoned):
-                    self._raise_not_finite_cause(slot, error)
-                    self._raise_mask_cause(slot, error)
-                    self._raise_agent_cause(slot, error)
+                    self.checks.raise_cause(self.collector, slot, error)
                 raise
         expected = "(agent_inputs, traj_infos, completed traj_infos)"
         self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
             self.collector, "collect_batch", results, expected
         )
-        if self.collector.check_finite:
-            self._check_finite(slot)
-        if self._mask_sizes:
-            self._check_masks(slot)
+        n_taken = max(self._n_steps.values()) if self._n_steps else None
+        self.checks.check(self.collector, slot, self.agent_inputs, n_taken)
         self._note(status.ACTIVITY, status.IDLE)
         return list(completed)
-
-    def _check_finite(self, slot: int) -> None:
-        """Check that observations and rewards of this batch are finite.
-
-        Raises:
-            NonFiniteError: a number is NaN or infinite.
-        """
-        samples, next_observation = self.slots[slot], None
-        T = len(samples.env.done)
-        # If a custom collector stops early, its last rows are not set; the server reports it.
-        if (taken := max(self._n_steps.values(), default=T)) < T:
-            samples = samples[:taken]
-            if not all_finite(float_leaves(samples.env.observation, samples.env.reward)):
-                raise self._not_finite(samples)
-            return
-        if self._bootstraps:  # otherwise they are checked with the next batch
-            next_observation = getattr(self.agent_inputs, "observation", None)
-        if slot not in self._floats or self._floats[slot][0] is not next_observation:
-            leaves = float_leaves(samples.env.observation, samples.env.reward, next_observation)
-            self._floats[slot] = next_observation, leaves
-        if not all_finite(self._floats[slot][1]):
-            raise self._not_finite(samples, next_observation)
-
-    def _check_masks(self, slot: int) -> None:
-        """Check that every mask of this batch allows an action and has entries 0 or 1.
-
-        Raises:
-            ValueError: a mask is invalid.
-        """
-        found = self._mask_error(slot, self.slots[slot].env.done)
-        if found is not None:
-            (t, b), message = found
-            self._raise_mask_error(slot, t, b, message)
-
-    def _mask_error(self, slot: int, done: Array) -> Any:
-        """Return what ``mask_error`` finds in the rows of ``done`` [T, B]."""
-
-        def used() -> Array:
-            rows = np.ones_like(done, dtype=np.bool_)
-            rows[1:] = ~(done[1:] & done[:-1])  # not in rows that wait for a reset
-            return rows
-
-        masks = action_mask_of(self.slots[slot].env.observation)
-        return mask_error(masks[: len(done)], self._mask_sizes, used)
-
-    def _raise_mask_error(self, slot: int, t: int, b: int, message: str) -> NoReturn:
-        """Raise ValueError about the mask of row t, which the step before or a reset returned."""
-        samples = self.slots[slot]
-        self.context.actions = samples.agent.action[t - 1]
-        self._note_step(t - 1, b, t == 0 or bool(needs_reset(samples.env)[t - 1, b]))
-        raise ValueError(message)
-
-    def _raise_mask_cause(self, slot: int, error: Exception) -> None:
-        """Raise ValueError instead of this error if an environment failed after an invalid mask.
-
-        Environments may reject the actions that an agent takes if no action is valid.
-
-        Raises:
-            ValueError: a mask of this batch is invalid.
-        """
-        t = self.context.progress[status.STEP]
-        if not self._mask_sizes or t < 0:
-            return
-        done = self.slots[slot].env.done[: t + 1].copy()
-        done[t] = True  # not written yet; if True the step before, the row may wait for a reset
-        found = self._mask_error(slot, done)
-        if found is not None:
-            (t, b), message = found
-            try:
-                self._raise_mask_error(slot, t, b, message)
-            except ValueError as clear_error:
-                raise clear_error from error
-
-    def _raise_not_finite_cause(self, slot: int, error: Exception) -> None:
-        """Raise NonFiniteError instead of this error if NaN observations or rewards caused it.
-
-        An agent that receives NaN returns actions that environments reject.
-
-        Raises:
-            NonFiniteError: the batch has NaN or infinite numbers in the steps before the error.
-        """
-        t = self.context.progress[status.STEP]
-        env = self.slots[slot].env
-        leaves = float_leaves(env.observation[: t + 1], env.reward[:t])
-        if t >= 0 and self.collector.check_finite and not all_finite(leaves):
-            raise self._not_finite(self.slots[slot][: t + 1]) from error
-
-    def _raise_agent_cause(self, slot: int, error: Exception) -> None:
-        """Raise NonFiniteError instead of this error if the agent's distribution was NaN before it.
-
-        Environments reject the actions that are drawn from it.
-
-        Raises:
-            NonFiniteError: a parameter of a distribution in this batch is NaN or infinite.
-        """
-        step, t = getattr(self.collector, "step", None), self.context.progress[status.STEP]
-        info = getattr(getattr(step, "agent_info", None), "dist_info", None)  # of step t
-        for path, leaf in _named_leaves(info, "agent_info.dist_info"):
-            if t < 0 or leaf.dtype.kind != "f" or np.isfinite(leaf).all():
-                continue
-            b = int(np.argwhere(~np.isfinite(leaf))[0, 0])
-            self._note_step(t, b, False)
-            raise NonFiniteError(
-                f"'{path}' must be finite, got {leaf[b]} from the agent, whose inputs are finite"
-                f"{self._non_finite_module(self.slots[slot], t)}. Check its model."
-            ) from error
-
-    def _non_finite_module(self, samples: NamedArrayTuple, t: int) -> str:
-        """Return the first module of the model whose output is not finite, for a message."""
-        acting = self.agent
-        if acting is None or not isinstance(acting.model, torch.nn.Module):
-            return ""
-        agent, env = samples.agent, samples.env
-        inputs = env.observation[t], agent.prev_action[t], env.prev_reward[t]
-        step = partial(acting.step, *torchify_buffer(inputs))
-        found = module_not_finite({"": acting.model}, step)
-        return f" (the first is {found})" if found else ""
-
-    def _not_finite(
-        self, samples: NamedArrayTuple, next_observation: NumpyArrays | None = None
-    ) -> NonFiniteError:
-        """Return the error about the first NaN or infinite number, and record its step."""
-        t, b, message = first_not_finite(samples.env, next_observation)
-        by_reset = message.startswith("observation") and (t < 0 or needs_reset(samples.env)[t, b])
-        self._note_step(t, b, by_reset)
-        self.context.actions = actions = samples.agent.action[t]
-        if t >= 0 and not by_reset and not all_finite(float_leaves(actions[b])):
-            return NonFiniteError(
-                f"the action must be finite, got {actions[b]} from the agent, whose inputs are "
-                f"finite{self._non_finite_module(samples, t)}. Check its model."
-            )
-        return NonFiniteError(f"{message}. {FINITE_REMEDY}")
-
-    def _note_step(self, t: int, b: int, by_reset: bool) -> None:
-        """Record the step of row b, or the reset after it, that an error is about."""
-        progress = self.context.progress
-        progress[status.ROW], progress[status.STEP] = b, t
-        progress[status.ACTIVITY] = status.RESETTING if by_reset else status.STEPPING
 
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
         """Give each environment tasks for its next episodes; return the number that each has."""
