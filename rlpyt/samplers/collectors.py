@@ -31,7 +31,7 @@ from rlpyt.samplers.policy_source import (
     StepRecord,
     WorkerSemaphores,
 )
-from rlpyt.samplers.rollout import Rollout
+from rlpyt.samplers.rollout import Rollout, pairs
 from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
@@ -191,9 +191,7 @@ class DecorrelatingStartCollector(BaseCollector):
             traj_infos[b].step(buffer_func(step.observation[b], np.copy), a, r, d, None, info)
 
         policy = RandomPolicy(self.env_batch, step, self.context.seed, self.env_ranks, n_steps)
-        rollout = Rollout(self.env_batch, step, policy, on_done)
-        rollout.watch = watch
-        rollout.run(T)
+        Rollout(self.env_batch, step, policy, on_done, watch).run(T)
         self.env_batch.forget_infos()
         return inputs, traj_infos
 
@@ -231,9 +229,7 @@ class Collector(DecorrelatingStartCollector):
             noise = ActionNoise(self.context.seed, "action", self.env_ranks)
             self.policy = LocalPolicy(self.agent, step, noise, self.samples_np)
         self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
-        # Waiting rows, with the observation to continue from, or None if they must be reset.
-        self._waiting: dict[int, Any] = {}
-        self._set_write_pairs()
+        self._bind()
         self._watch_trajectories(traj_infos)
         return inputs, traj_infos
 
@@ -241,23 +237,12 @@ class Collector(DecorrelatingStartCollector):
         """See ``BaseCollector``."""
         super().write_into(samples_np)
         self.policy.write_into(samples_np)
-        self._set_write_pairs()
+        self._bind()
 
-    def _set_write_pairs(self) -> None:
-        """Pair each leaf of the batch [T, B] with the leaf of the record [B] it is written from."""
-
-        def pairs(batch: object, record: object) -> list[tuple[Array, Array]]:
-            return list(zip(leaves_of(batch), leaves_of(record), strict=True))
-
+    def _bind(self) -> None:
+        """Prepare to write into the columns of ``samples_np``."""
+        self.rollout.write_into(self.samples_np)
         step, agent_buf, env_buf = self.step, self.samples_np.agent, self.samples_np.env
-        self.rollout.write_observation = pairs(env_buf.observation, step.observation)
-        self.rollout.write_action = pairs(
-            (agent_buf.action, agent_buf.agent_info), (step.action, step.agent_info)
-        )
-        self.rollout.write_env = pairs(
-            (env_buf.reward, env_buf.done, env_buf.env_info),
-            (step.reward, step.done, step.env_info),
-        )
         self._write_first = pairs(
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
@@ -339,32 +324,11 @@ class Collector(DecorrelatingStartCollector):
                 f"{min(lives_lost)} of a vector environment lost a life, and a game cannot wait "
                 "there. Use a collector that resets at once, or set life_loss=False."
             )
-        self._waiting.update(dict.fromkeys(rows))
-        for b in lives_lost:
-            self._waiting[b] = buffer_func(self.step.observation[b], np.array)
-        self.env_batch.hold(rows)
-        self.rollout.waiting[:] = self._waiting
-        self.rollout.zero_waiting_rows()
+        self.rollout.wait(rows, lives_lost)
 
     def reset_if_needed(self, agent_inputs: NamedArrayTuple) -> None:
         """Reset the environments that waited for the end of the batch."""
-        if not self._waiting:
-            return
-        step, rows = self.step, self.rollout.waiting
-        for b, observation in self._waiting.items():
-            if observation is not None:
-                step.observation[b] = observation
-        self.env_batch.reset(step.observation, [b for b in rows if self._waiting[b] is None])
-        self.rollout.begin_episodes(rows)
-        self._set_waiting({})
-
-    def _set_waiting(self, waiting: dict[int, Any]) -> None:
-        """Set the waiting rows, with their observations or None."""
-        self._waiting = waiting
-        self.rollout.waiting[:] = waiting
-        self.env_batch.release()
-        self.env_batch.hold(waiting)
-        self.env_batch.forget_infos()
+        self.rollout.end_waiting()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the collector's state for an exact resume, without the environments."""
@@ -373,7 +337,7 @@ class Collector(DecorrelatingStartCollector):
             state["noise"] = self.policy.noise.state_dict()
         state["resting"] = {
             b: None if observation is None else leaves_of(observation)
-            for b, observation in self._waiting.items()
+            for b, observation in self.rollout.waiting.items()
         }
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
@@ -387,7 +351,7 @@ class Collector(DecorrelatingStartCollector):
             leaf[...] = saved
         if isinstance(self.policy, LocalPolicy):
             self.policy.noise.load_state_dict(state["noise"])
-        self._set_waiting(
+        self.rollout.set_waiting(
             {
                 b: None if leaves is None else self._observation_of(leaves)
                 for b, leaves in state["resting"].items()

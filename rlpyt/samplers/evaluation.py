@@ -140,8 +140,7 @@ class EvalCollector(BaseEvalCollector):
             noise = eval_noise(self.context.seed, self.evaluations, self.env_ranks)
             assert self.agent is not None
             policy = LocalPolicy(self.agent, step, noise)
-        self._rollout = Rollout(env_batch, step, policy, self._on_done)
-        self._rollout.watch = self._watch_step
+        self._rollout = Rollout(env_batch, step, policy, self._on_done, self._watch_step)
         env_batch.release()
         env_batch.forget_infos()
         env_batch.reset(step.observation, range(env_batch.B))

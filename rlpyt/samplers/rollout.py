@@ -1,6 +1,6 @@
 """rlpyt's only loop over steps: for training, decorrelation, evaluation and evolution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from rlpyt.processes.status import ACTING, ACTIVITY, STEP
 from rlpyt.samplers.env_batch import EnvBatch, Watch, bounds_of, clipped, needs_reset, null_rows
 from rlpyt.samplers.policy_source import LocalPolicy, RandomPolicy, ServedPolicy, StepRecord
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.collections import NamedArrayTuple
 
 Array = np.ndarray[Any, Any]
 Writes = Sequence[tuple[Array, Array]]
@@ -26,13 +27,14 @@ class Rollout:
         policy: source of actions.
         on_done: function that handles a done by a reset, a wait, or the end of the rollout. When
             it is called, the record holds the final observations, and null actions and rewards.
+        watch: function called for every step of every environment, for statistics, or ``None``.
 
     Attributes:
-        watch: function called for every step of every environment, for statistics, or ``None``.
         write_observation, write_action, write_env: (batch leaf [T, B, ...], record leaf [B, ...])
             pairs; each record leaf is copied to row t: observations before acting, actions after
             acting, the rest after stepping. Empty: nothing is recorded.
-        waiting: rows that wait for a reset, recorded as zeros and done; changed in place.
+        waiting: rows that wait for a reset, recorded as zeros and done, each with the observation
+            from which it continues, or ``None`` if it must be reset; changed in place.
     """
 
     def __init__(
@@ -41,20 +43,30 @@ class Rollout:
         step: StepRecord,
         policy: LocalPolicy | ServedPolicy | RandomPolicy,
         on_done: OnDone,
+        watch: Watch | None = None,
     ) -> None:
         self.env_batch = env_batch
         self.step = step
         self.policy = policy
         self.on_done = on_done
-        self.watch: Watch | None = None
+        self.watch = watch
         self.write_observation: Writes = ()
         self.write_action: Writes = ()
         self.write_env: Writes = ()
-        self.waiting: list[int] = []
+        self.waiting: dict[int, Any] = {}
         self._leaves = leaves_of(step)
         self._needs_reset = needs_reset(step)
         self._bounds = bounds_of(env_batch.spaces.action)
         self._null_action = env_batch.spaces.action.null_value()
+
+    def write_into(self, samples_np: NamedArrayTuple) -> None:
+        """Record into these columns of a batch from now on."""
+        step, agent, env = self.step, samples_np.agent, samples_np.env
+        self.write_observation = pairs(env.observation, step.observation)
+        self.write_action = pairs((agent.action, agent.agent_info), (step.action, step.agent_info))
+        self.write_env = pairs(
+            (env.reward, env.done, env.env_info), (step.reward, step.done, step.env_info)
+        )
 
     def run(self, T: int, first: int = 0) -> int:
         """Take up to T steps.
@@ -107,8 +119,47 @@ class Rollout:
         null_rows(self.step.action, self.step.reward, self._null_action, rows)
         self.step.done[rows] = True
 
+    def wait(self, rows: Collection[int], continued: Collection[int] = ()) -> None:
+        """Record zeros and done for these rows until ``end_waiting``.
+
+        Args:
+            rows: rows that are done.
+            continued: those that then continue from their present observation without a reset.
+        """
+        for b in rows:
+            own = self.step.observation[b]
+            self.waiting[b] = buffer_func(own, np.array) if b in continued else None
+        self.env_batch.hold(rows)
+        self.zero_waiting_rows()
+
+    def end_waiting(self) -> None:
+        """Reset the rows that wait, or let them continue."""
+        if not self.waiting:
+            return
+        observation = self.step.observation
+        for b, own in self.waiting.items():
+            if own is not None:
+                observation[b] = own
+        self.env_batch.reset(observation, [b for b, own in self.waiting.items() if own is None])
+        self.begin_episodes([*self.waiting])
+        self.set_waiting({})
+
+    def set_waiting(self, waiting: Mapping[int, Any]) -> None:
+        """Replace the rows that wait, after a reset of the others."""
+        self.waiting.clear()
+        self.waiting.update(waiting)
+        self.env_batch.release()
+        self.env_batch.hold(waiting)
+        self.env_batch.forget_infos()
+
     def zero_waiting_rows(self) -> None:
         """Set the record of waiting rows to zeros and done."""
+        rows = [*self.waiting]
         for leaf in self._leaves:
-            leaf[self.waiting] = 0
-        self.step.done[self.waiting] = True
+            leaf[rows] = 0
+        self.step.done[rows] = True
+
+
+def pairs(batch: object, record: object) -> list[tuple[Array, Array]]:
+    """Return the leaves of a batch [T, B, ...] with those of a record [B, ...]."""
+    return list(zip(leaves_of(batch), leaves_of(record), strict=True))

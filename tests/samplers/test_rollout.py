@@ -103,9 +103,7 @@ def test_rows_that_wait_are_zero_and_done():
     rollout, _ = rollout_of()
 
     def wait(t, done, over):
-        rollout.env_batch.hold(done)
-        rollout.waiting += done
-        rollout.zero_waiting_rows()
+        rollout.wait(done)
 
     rollout.on_done = wait
     action = np.full((6, 2), -1)
