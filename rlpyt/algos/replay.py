@@ -23,7 +23,6 @@ from rlpyt.algos.replay_choice import (
     is_frame_stack,
     min_rows_to_sample,
 )
-from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.sequences import (
     ReplayedSequences,
     ReplayedTransitions,
@@ -34,7 +33,6 @@ from rlpyt.algos.sequences import (
 from rlpyt.algos.update_schedule import UpdateSchedule
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import ReplayNotReady
-from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
@@ -102,7 +100,6 @@ class ReplayAlgo(SequenceSettings):
     n_void = 0  # void rows in the last stored batch, in which environments waited for a reset
     batches_in_replay = 0  # batches stored; counted from the resume if the checkpoint had no replay
     passes_tickets = True  # False if a custom replay's ``update_batch_priorities`` takes none
-    _warned_missing_finals = False
     _warned_all_void = False
 
     def __post_init__(self) -> None:
@@ -328,7 +325,7 @@ class ReplayAlgo(SequenceSettings):
         """Warn if the replay cannot mark void rows, or cannot be saved as requested."""
         if self.prioritized_replay:
             self.passes_tickets = takes(self.replay_buffer.update_batch_priorities, "ticket")
-        if not self.mid_batch_reset and not self._is_rlpyt_replay():
+        if not (self.mid_batch_reset or isinstance(self.replay_buffer, ReplayBuffer)):
             warnings.warn(
                 f"{type(self.replay_buffer).__name__} is not a ReplayBuffer of rlpyt, so the "
                 "algorithm also trains on rows in which environments wait for a reset. Use a "
@@ -379,14 +376,17 @@ class ReplayAlgo(SequenceSettings):
             to_buffer = with_fields(to_buffer, prev_rnn_state=state)
         if self.needs_timeout():
             to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
-        return self.with_finals(to_buffer, samples)
+        if not self.bootstrap_timelimit:
+            return to_buffer
+        return self.replay_buffer.with_finals(to_buffer, samples)
 
     def store(self, samples: NamedArrayTuple) -> None:
         """Store a batch [T, B] of the sampler in the replay."""
         self.n_void = 0
-        to_buffer = self.with_void(self.samples_to_buffer(samples), samples)
         try:
-            self.replay_buffer.append_samples(to_buffer)
+            self.n_void = self.replay_buffer.append_batch(
+                self.samples_to_buffer(samples), samples, waits=not self.mid_batch_reset
+            )
         except ValueError as error:
             if isinstance(self.replay_buffer, FrameBufferMixin):
                 error.add_note(
@@ -406,54 +406,6 @@ class ReplayAlgo(SequenceSettings):
     def needs_timeout(self) -> bool:
         """Return True if ``ReplayBufferCls`` needs a field ``timeout``."""
         return bool(getattr(self.ReplayBufferCls, "time_limits", False))
-
-    def with_finals(self, to_buffer: NamedArrayTuple, samples: NamedArrayTuple) -> Any:
-        """Add a field ``final`` with the final observations of truncated episodes.
-
-        Args:
-            to_buffer: samples for the replay, [T, B].
-            samples: batch of the sampler.
-        """
-        timeout = getattr(samples.env.env_info, "timeout", None)
-        if timeout is None or not self.bootstrap_timelimit or not self._is_rlpyt_replay():
-            return to_buffer
-        recorded = getattr(samples.env, "final_observation", None)
-        if recorded is None:
-            self._warn_missing_finals()
-            return to_buffer
-        where = np.logical_and(timeout.numpy(), samples.env.done.numpy()).nonzero()
-        if not len(where[0]):
-            return to_buffer
-        final = FinalObservations(*where, recorded[where])
-        return with_fields(to_buffer, final=final)
-
-    def with_void(self, to_buffer: NamedArrayTuple, samples: NamedArrayTuple) -> Any:
-        """Add a field ``void`` if environments wait for a reset until the batch ends.
-
-        Args:
-            to_buffer: samples for the replay, [T, B].
-            samples: batch of the sampler.
-        """
-        if self.mid_batch_reset or not self._is_rlpyt_replay():
-            return to_buffer
-        if "priorities" in to_buffer._fields:
-            return to_buffer._replace(samples=self.with_void(to_buffer.samples, samples))
-        void = valid_from_done(samples.env.done) == 0
-        self.n_void = int(void.sum())
-        return with_fields(to_buffer, void=void)
-
-    def _warn_missing_finals(self) -> None:
-        if not self._warned_missing_finals:
-            self._warned_missing_finals = True
-            logger.log(
-                f"{type(self).__name__}: the collector does not record final observations "
-                "(records_final_observations), so truncated episodes count as terminated."
-            )
-
-    def _is_rlpyt_replay(self) -> bool:
-        """Return True if the replay accepts the fields ``final`` and ``void``."""
-        cls = self.ReplayBufferCls if self.replay_buffer is None else type(self.replay_buffer)
-        return cls is None or (isinstance(cls, type) and issubclass(cls, ReplayBuffer))
 
     # Schedule of updates.
 

@@ -24,7 +24,8 @@ from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
 from rlpyt.utils.buffer import Arrays, buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checks import check_range, whole_number
-from rlpyt.utils.collections import NamedArrayTuple, without_fields
+from rlpyt.utils.collections import NamedArrayTuple, with_fields, without_fields
+from rlpyt.utils.logging import logger
 from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.seed import get_seed, stream
 from rlpyt.utils.synchronize import RWLock, forget_names
@@ -44,6 +45,22 @@ class BaseReplayBuffer:
     def append_samples(self, samples: NamedArrayTuple) -> Any:
         """Add samples [T, B], replacing the oldest ones if the replay is full."""
         raise NotImplementedError(f"{type(self).__name__} must implement append_samples.")
+
+    def with_finals(self, samples: NamedArrayTuple, batch: Any) -> Any:
+        """Hook: add the final observations of a sampler's batch to what is stored of it."""
+        return samples
+
+    def append_batch(self, samples: NamedArrayTuple, batch: Any, waits: bool = False) -> int:
+        """Add the samples of a sampler's batch; return the number of void rows.
+
+        Args:
+            samples: what is stored of the batch, [T, B] like the example.
+            batch: the batch, [T, B].
+            waits: True if environments wait for a reset until the batch ends; what they record
+                meanwhile is void.
+        """
+        self.append_samples(samples)
+        return 0
 
     def sample_batch(self, batch_B: int, batch_T: int | None = None) -> Any:
         """Return a batch to train on."""
@@ -160,6 +177,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     Window: Any = TransitionWindow
     time_limits = False
     part_names: ClassVar[str]
+    _warned_missing_finals = False
 
     def __init__(
         self,
@@ -269,6 +287,45 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """
         with self._writing():
             return self._append(samples, final)
+
+    def append_batch(self, samples: NamedArrayTuple, batch: Any, waits: bool = False) -> int:
+        """See ``BaseReplayBuffer``."""
+        n_void = 0
+        if waits:
+            done = numpify_buffer(batch.env.done)
+            void = np.zeros(done.shape, bool)
+            np.logical_or.accumulate(done[:-1], out=void[1:])
+            n_void = int(void.sum())
+            if "priorities" in samples._fields:
+                samples = samples._replace(samples=with_fields(samples.samples, void=void))
+            else:
+                samples = with_fields(samples, void=void)
+        self.append_samples(samples)
+        return n_void
+
+    def with_finals(self, samples: NamedArrayTuple, batch: Any) -> Any:
+        """Add a field ``final`` with the final observations of truncated episodes, if any.
+
+        Args:
+            samples: what is stored of the batch, [T, B] like the example.
+            batch: batch [T, B] of a sampler.
+        """
+        timeout = getattr(batch.env.env_info, "timeout", None)
+        if timeout is None:
+            return samples
+        recorded = getattr(batch.env, "final_observation", None)
+        if recorded is None:
+            if not self._warned_missing_finals:
+                self._warned_missing_finals = True
+                logger.log(
+                    f"{type(self).__name__}: the collector does not record final observations "
+                    "(records_final_observations), so truncated episodes count as terminated."
+                )
+            return samples
+        where = np.logical_and(timeout.numpy(), batch.env.done.numpy()).nonzero()
+        if not len(where[0]):
+            return samples
+        return with_fields(samples, final=FinalObservations(*where, recorded[where]))
 
     def _append(self, samples: NamedArrayTuple, final: NamedArrayTuple | None) -> tuple[int, Any]:
         fields = getattr(samples, "_fields", None)
