@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -103,22 +102,27 @@ def results_of(collector: BaseCollector, method: str, results: object, expected:
     raise TypeError(f"{name}.{method} returned {got}, expected {n}: {expected}.")
 
 
-@contextlib.contextmanager
-def explain_missing_agent(collector: BaseCollector, agent: BaseAgent | None) -> Iterator[None]:
-    """Explain the AttributeError of a collector that calls an agent which is in another process.
+def explained(collector: BaseCollector, agent: BaseAgent | None) -> Callable[..., Any]:
+    """Return ``collect_batch`` with explanations of errors that custom collectors make.
 
-    Raises:
-        AttributeError: the collector uses ``self.agent``, which is ``None``.
+    The function raises AttributeError if the collector uses ``self.agent``, which is in another
+    process, and TypeError if it returns another number of results.
     """
-    try:
-        yield
-    except AttributeError as error:
-        of_agent = error.obj is None and hasattr(BaseAgent, error.name or "")
-        if agent is not None or not of_agent:
-            raise
-        raise AttributeError(
-            f"{error}: self.agent is None, since the agent is in the master. In this sampler "
-            f"{type(collector).__name__} gets its actions through self.sync and "
-            "self.step_buffer_np (docs/sampling.md, Custom collectors). Collectors that call "
-            "self.agent.step are for SerialSampler and CpuSampler."
-        ) from error
+    expected = "(agent_inputs, traj_infos, completed traj_infos)"
+
+    def collect_batch(agent_inputs: Any, traj_infos: list[Any], itr: int) -> Any:
+        try:
+            results = collector.collect_batch(agent_inputs, traj_infos, itr)
+        except AttributeError as error:
+            of_agent = error.obj is None and hasattr(BaseAgent, error.name or "")
+            if agent is not None or not of_agent:
+                raise
+            raise AttributeError(
+                f"{error}: self.agent is None, since the agent is in the master. In this sampler "
+                f"{type(collector).__name__} gets its actions through self.sync and "
+                "self.step_buffer_np (docs/sampling.md, Custom collectors). Collectors that call "
+                "self.agent.step are for SerialSampler and CpuSampler."
+            ) from error
+        return results_of(collector, "collect_batch", results, expected)
+
+    return collect_batch

@@ -124,6 +124,9 @@ class EnvWorker:
         )
         self.collector = completed(collector, BaseCollector)
         self.collector.context = self.context
+        self._collect_batch = self.collector.collect_batch
+        if not str(type(self.collector).collect_batch.__module__).startswith("rlpyt."):
+            self._collect_batch = custom_collectors.explained(self.collector, self.agent)
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
         if self.eval_envs:
@@ -264,16 +267,12 @@ class EnvWorker:
         with torch.inference_mode():
             self.collector.reset_if_needed(self.agent_inputs)
             try:
-                with custom_collectors.explain_missing_agent(self.collector, self.agent):
-                    results = self.collector.collect_batch(self.agent_inputs, self.traj_infos, itr)
+                results = self._collect_batch(self.agent_inputs, self.traj_infos, itr)
             except Exception as error:
                 if not isinstance(error, Abandoned):
                     self.checks.raise_cause(self.collector, slot, error)
                 raise
-        expected = "(agent_inputs, traj_infos, completed traj_infos)"
-        self.agent_inputs, self.traj_infos, completed = custom_collectors.results_of(
-            self.collector, "collect_batch", results, expected
-        )
+        self.agent_inputs, self.traj_infos, completed = results
         n_taken = max(self._n_steps.values()) if self._n_steps else None
         self.checks.check(self.collector, slot, self.agent_inputs, n_taken)
         self._note(status.ACTIVITY, status.IDLE)

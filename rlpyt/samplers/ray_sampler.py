@@ -87,8 +87,6 @@ class RaySampler(Sampler):
 
     layout = SamplerLayout(processes=True)
     CollectorCls, eval_CollectorCls = CpuResetCollector, CpuEvalCollector
-    _version = 0  # number of published weights
-    _published: tuple[dict[str, Any], Any] = ({}, None)  # (weights, Ray's reference to them)
 
     def __init__(
         self,
@@ -129,7 +127,6 @@ class RaySampler(Sampler):
     ) -> ChildGroup:
         agent = serialize.loads(serialized_agent)
         agent_fields, env_fields = self.samples_np.agent._fields, self.samples_np.env._fields
-        self._version, self._published = 0, ({}, None)
         self._actors = ActorRecords(specs, self.slots, self._counts)
         payloads = [
             RayPayload(
@@ -141,7 +138,10 @@ class RaySampler(Sampler):
             for spec in specs
         ]
         cpus = self.actor_options.get("num_cpus", 1) * len(specs)
-        return ChildGroup(
+        return RayWorkers(
+            self.agent,
+            self._actors,
+            self._counts,
             "worker",
             [
                 ChildSpec(
@@ -163,40 +163,6 @@ class RaySampler(Sampler):
                 self._actors.store_columns,
             ),
         )
-
-    def _call(self, method: str, *args: Any, meanwhile: Meanwhile | None = None) -> list[Any]:
-        """Run a method of every environment worker; send actors new weights before they act.
-
-        Raises:
-            EvaluationInterrupted: an actor died in an evaluation.
-        """
-        restarts = self._counts.restarts
-        if method == "collect":
-            itr, self._actors.slot = args
-            args = (itr, *self._publish())
-        elif method == "evaluate":
-            args = (*args, *self._publish())
-        results = super()._call(method, *args, meanwhile=meanwhile)
-        if method == "evaluate" and self._counts.restarts > restarts:
-            raise EvaluationInterrupted
-        return results
-
-    def _publish(self) -> tuple[int, Any]:
-        """Put the weights into Ray's object store if they have changed.
-
-        Returns:
-            (version, reference); (0, None) if the agent has no weights.
-        """
-        if self.agent.shared_weights is None:
-            return 0, None
-        values, (old_values, reference) = self.agent.shared_weights.values(), self._published
-        same = reference is not None and all(
-            np.array_equal(value, old_values[name]) for name, value in values.items()
-        )
-        if not same:
-            self._version += 1
-            self._published = (values, import_ray().put(values))
-        return self._version, self._published[1]
 
     def _note_interruption(self) -> None:
         """Set ``interrupted`` if an actor was restarted."""
@@ -232,6 +198,64 @@ class RaySampler(Sampler):
         self._counts.restarts += saved.restarts
         self._counts.dropped_episodes += saved.dropped_episodes
         return exact and not saved.pending
+
+
+class RayWorkers(ChildGroup):
+    """The actors, which are sent new weights of the agent before they act.
+
+    Args:
+        agent: agent of the master.
+        actors: records of the actors.
+        counts: counts of restarts.
+        *args: arguments of ``ChildGroup``.
+
+    Attributes:
+        version: number of published weights.
+    """
+
+    def __init__(
+        self, agent: BaseAgent, actors: ActorRecords, counts: RestartCounts, *args: Any
+    ) -> None:
+        self._agent, self._actors, self._counts = agent, actors, counts
+        self.version = 0
+        self._published: tuple[dict[str, Any], Any] = ({}, None)  # (weights, reference to them)
+        super().__init__(*args)
+
+    def call(
+        self, method: str, *arguments: object, meanwhile: Meanwhile | None = None
+    ) -> list[Any]:
+        """See ``ChildGroup``.
+
+        Raises:
+            EvaluationInterrupted: an actor died in an evaluation.
+        """
+        restarts = self._counts.restarts
+        if method == "collect":
+            itr, self._actors.slot = arguments  # type: ignore[assignment]
+            arguments = (itr, *self._publish())
+        elif method == "evaluate":
+            arguments = (*arguments, *self._publish())
+        results = super().call(method, *arguments, meanwhile=meanwhile)
+        if method == "evaluate" and self._counts.restarts > restarts:
+            raise EvaluationInterrupted
+        return results
+
+    def _publish(self) -> tuple[int, Any]:
+        """Put the weights into Ray's object store if they have changed.
+
+        Returns:
+            (version, reference); (0, None) if the agent has no weights.
+        """
+        if self._agent.shared_weights is None:
+            return 0, None
+        values, (old_values, reference) = self._agent.shared_weights.values(), self._published
+        same = reference is not None and all(
+            np.array_equal(value, old_values[name]) for name, value in values.items()
+        )
+        if not same:
+            self.version += 1
+            self._published = (values, import_ray().put(values))
+        return self.version, self._published[1]
 
 
 class ActorRecords:

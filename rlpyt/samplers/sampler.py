@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
-from rlpyt.processes.group import ChildGroup, Limits, Meanwhile, Replied
+from rlpyt.processes.group import ChildGroup, Limits, Replied
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import BEAT, Progress, allocate_progress, describe_env
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
@@ -27,6 +26,7 @@ from rlpyt.samplers.env_worker import (
     worker_status,
 )
 from rlpyt.samplers.evaluation import EvalCollector
+from rlpyt.samplers.in_process import InProcess
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout, rows_per_worker
 from rlpyt.samplers.surroundings import Surroundings, mark_torch_seed
 from rlpyt.utils import serialize
@@ -34,7 +34,7 @@ from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.old_names import AssignableProperty
-from rlpyt.utils.processes import raised_by_signal, start_context, summary_of
+from rlpyt.utils.processes import start_context
 from rlpyt.utils.seed import undisturbed
 from rlpyt.utils.shared import Arena
 
@@ -56,9 +56,10 @@ class Sampler(BaseSampler):
     examples: Any = None
     slots: Sequence[Any] = ()
     progress: Any = None  # activity numbers of this process, if its parent watches it
-    _env_worker: EnvWorker | None = None
+    _worker_group: Any = None  # a ``ChildGroup``, or ``InProcess``
+    _finalizer: Any = None  # function that shuts it down
+    _n_env_workers = 1
     _surroundings: Surroundings  # of an environment worker in this process
-    _worker_group: ChildGroup | None = None
     _server: ActionServer | None = None
     _served_batch: tuple[Any, ...] = ()  # (slot, ``replied``) of the batch being collected
     _task_flow: TaskFlow | None = None  # None without a curriculum
@@ -138,6 +139,7 @@ class Sampler(BaseSampler):
         self._initialized = True
         n_env_workers = hardware.n_workers if self.layout.processes else 1
         rows_per_worker(self.batch_spec.B, n_env_workers, self.layout.groups)  # raises if uneven
+        self._n_env_workers = n_env_workers
         in_workers = self.layout.processes and self.layout.agent == "local"
         serialized_agent = serialize.dumps(self.agent if in_workers else None)  # as constructed
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
@@ -168,9 +170,11 @@ class Sampler(BaseSampler):
         else:
             mark_torch_seed()
             with self._surroundings.checked():
-                self._env_worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
+                worker = EnvWorker(specs[0], self.agent, self.slots, self.progress)
+            self._worker_group = InProcess(worker, self._surroundings)
+            self._finalizer = self._worker_group.shutdown
             with undisturbed():  # keep this process's random streams, as with workers
-                self._call("start")
+                self._worker_group.call("start")
 
     def _env_worker_specs(
         self,
@@ -311,47 +315,21 @@ class Sampler(BaseSampler):
             server.forget_names()
         return workers
 
-    def _call(self, method: str, *args: object, meanwhile: Meanwhile | None = None) -> list[Any]:
-        """Run a method of every environment worker; return the results in order.
-
-        Raises:
-            WorkerError: a worker failed; or, in this process, an environment or the agent raised an
-                exception that would end the program.
-        """
-        if self._worker_group is not None:
-            results = self._worker_group.call(method, *args, meanwhile=meanwhile)
-            if self._server is not None:
-                self._server.drain()
-            return results
-        worker: Any = self._env_worker
-        try:
-            with self._surroundings.around():
-                return [getattr(worker, method)(*args)]
-        except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
-            if raised_by_signal(error):
-                raise
-            what = f"raised {summary_of(error).rstrip('.')}, {worker.where()}"
-            raise WorkerError(f"the environment or agent {what}.") from error
-        except Exception as error:
-            error.add_note(f"({worker.where()})")
-            raise
-
     def _call_each(self, method: str, rows: list[Any]) -> list[Any]:
         """Run a method with one argument per environment, [B]; return the results, [B]."""
-        if self._worker_group is None:
-            return list(self._call(method, rows)[0])
-        each = len(rows) // len(self._worker_group.processes)
+        each = len(rows) // self._n_env_workers
         parts = [(rows[i : i + each],) for i in range(0, len(rows), each)]
         return [x for reply in self._worker_group.call_each(method, parts) for x in reply]
 
     def _check_ready(self) -> None:
-        if self._worker_group is None and self._env_worker is None:
-            if "collector" not in vars(self):  # set by a custom ``initialize``
-                raise RuntimeError("the sampler must be initialized. Call initialize first.")
-            self._env_worker = CustomCollectors(self)  # type: ignore[assignment]
-            self._surroundings = Surroundings()
-            n_envs = max(1, self.eval_n_envs)
-            self._eval_max_T = max(1, (self.eval_max_steps or 0) // n_envs)
+        if self._worker_group is not None:
+            return
+        if "collector" not in vars(self):  # set by a custom ``initialize``
+            raise RuntimeError("the sampler must be initialized. Call initialize first.")
+        self._worker_group = InProcess(CustomCollectors(self), Surroundings())
+        self._finalizer = self._worker_group.shutdown
+        n_envs = max(1, self.eval_n_envs)
+        self._eval_max_T = max(1, (self.eval_max_steps or 0) // n_envs)
 
     def obtain_samples(self, itr: int) -> tuple[Any, list[Any]]:
         """Collect one batch.
@@ -372,16 +350,20 @@ class Sampler(BaseSampler):
         self._check_ready()
         self.agent.sync_shared_memory()
 
-        def serve(replied: Replied) -> None:
-            self._served_batch = slot, replied
-            self.serve_actions(itr)
-
-        completed = self._call("collect", itr, slot, meanwhile=serve if self._server else None)
+        serve = None
+        if self._server is not None:
+            self._server.drain()
+            serve = partial(self._serve_batch, itr, slot)
+        completed = self._worker_group.call("collect", itr, slot, meanwhile=serve)
         self._note_interruption()
         if self._task_flow is not None:
             self._task_flow.report(self.slots[slot], self.interrupted)
             self._task_flow.set_queued(self._call_each("assign_tasks", self._task_flow.choose()))
         return [info for infos in completed for info in infos]
+
+    def _serve_batch(self, itr: int, slot: int, replied: Replied) -> None:
+        self._served_batch = slot, replied
+        self.serve_actions(itr)
 
     def serve_actions(self, itr: int) -> None:
         """Serve actions to the workers while they collect a batch; subclasses may extend this."""
@@ -416,8 +398,9 @@ class Sampler(BaseSampler):
             n, first = min(chunk, max_T - t), t == 0
             serve = None
             if self._server is not None:
+                self._server.drain()
                 serve = partial(self._server.serve_actions_evaluation, itr, n, first)
-            replies = self._call("evaluate", itr, n, first, meanwhile=serve)
+            replies = self._worker_group.call("evaluate", itr, n, first, meanwhile=serve)
             finished += [info for infos, _ in replies for info in infos]
             if all(satisfied for _, satisfied in replies) or self.should_stop():
                 break
@@ -428,7 +411,8 @@ class Sampler(BaseSampler):
         if not self._initialized:
             return super().state_dict()  # a subclass with a custom ``initialize``
         self._check_ready()
-        state: dict[str, Any] = {"stations": self._call("state_dict"), "kind": self._resume_key()}
+        stations = self._worker_group.call("state_dict")
+        state: dict[str, Any] = {"stations": stations, "kind": self._resume_key()}
         if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         state.update(self.lasting_state())
@@ -460,13 +444,10 @@ class Sampler(BaseSampler):
             return False
         if state["kind"] != self._resume_key():
             statistics = [s for env_worker in env_workers for s in env_worker["statistics"]]
-            self._call("load_statistics", statistics)
+            self._worker_group.call("load_statistics", statistics)
             return False
-        if self._worker_group is None:
-            exact = bool(self._call("load_state_dict", env_workers[0])[0])
-            self._surroundings.load_state_dict(state.get("surroundings", {}))
-            return exact
         exact = all(self._worker_group.call_each("load_state_dict", [(s,) for s in env_workers]))
+        self._surroundings.load_state_dict(state.get("surroundings", {}))
         if exact and self._server is not None:
             self._server.load_state_dict(state["server"])
         return exact
@@ -480,10 +461,15 @@ class Sampler(BaseSampler):
         stock_infos = self.TrajInfoCls is TrajInfo
         assert self.CollectorCls is not None
         collector = f"{self.CollectorCls.__module__}.{self.CollectorCls.__qualname__}"
-        n_env_workers = 1 if self._worker_group is None else len(self._worker_group.processes)
-        parts = (self.layout.processes, self.layout.agent, self.layout.groups, n_env_workers)
+        layout = self.layout
+        parts = (layout.processes, layout.agent, layout.groups, self._n_env_workers)
         custom = [] if collector.startswith("rlpyt.") else [collector]
         return [*parts, self.mid_batch_reset, stock_infos, *custom]
+
+    @property
+    def _env_worker(self) -> Any:
+        """Return the environment worker, if it is in this process."""
+        return getattr(self._worker_group, "worker", None)
 
     ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, not used
     sync: Any = None
@@ -491,7 +477,7 @@ class Sampler(BaseSampler):
     @AssignableProperty
     def workers(self) -> list[Any]:
         """Return the worker processes; none in a serial sampler."""
-        return [] if self._worker_group is None else self._worker_group.processes
+        return [] if self._worker_group is None else list(self._worker_group.processes)
 
     @AssignableProperty
     def n_worker(self) -> int:
@@ -523,14 +509,10 @@ class Sampler(BaseSampler):
         self._fixed = frozenset()
         if self._worker_group is not None:
             self._finalizer()
-            self._worker_group = None
+            self._worker_group = self._finalizer = None
         if self._server is not None:
             self._server.forget_names()
             self._server = None
-        if self._env_worker is not None:
-            with self._surroundings.checked():
-                self._env_worker.close()
-            self._env_worker = None
 
 
 def _first_occurrences(kwargs: list[dict[str, Any]]) -> list[bool]:

@@ -140,7 +140,7 @@ def test_new_weights_are_in_the_next_batch_and_travel_only_when_they_are_new():
                 reward[0] = samples.env.prev_reward[0]
             expected = weight * (samples.env.observation[..., 2] + reward)
             assert torch.equal(samples.agent.agent_info.value, expected)
-            versions.append(sampler._version)
+            versions.append(sampler._worker_group.version)
         assert versions == [1, 1, 2]
     finally:
         sampler.shutdown()
