@@ -424,7 +424,8 @@ class AsyncRlBase(MinibatchRlBase):
         elif "calls_due" in state:
             self._calls_due, self._learns_from = state["calls_due"], state["learns_from"]
         else:  # a checkpoint that has the number of void rows instead
-            n_steps = max(0, n_batches - self._learns_from) * self.itr_batch_size - state["void"]
+            n_steps = max(0, n_batches - self._learns_from) * self.itr_batch_size
+            n_steps -= state.get("void", 0)
             self._calls_due = self.algo.schedule.due(n_steps, self._calls_per_step)
         self._starvation = Starvation(self._calls_due, self.opt_itr)
 
