@@ -23,6 +23,7 @@ from rlpyt.algos.replay_choice import (
     is_frame_stack,
     min_rows_to_sample,
 )
+from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.sequences import (
     ReplayedSequences,
     ReplayedTransitions,
@@ -383,10 +384,9 @@ class ReplayAlgo(SequenceSettings):
     def store(self, samples: NamedArrayTuple) -> None:
         """Store a batch [T, B] of the sampler in the replay."""
         self.n_void = 0
+        void = None if self.mid_batch_reset else valid_from_done(samples.env.done) == 0
         try:
-            self.n_void = self.replay_buffer.append_batch(
-                self.samples_to_buffer(samples), samples, waits=not self.mid_batch_reset
-            )
+            self.n_void = self.replay_buffer.append_batch(self.samples_to_buffer(samples), void)
         except ValueError as error:
             if isinstance(self.replay_buffer, FrameBufferMixin):
                 error.add_note(

@@ -50,14 +50,13 @@ class BaseReplayBuffer:
         """Hook: add the final observations of a sampler's batch to what is stored of it."""
         return samples
 
-    def append_batch(self, samples: NamedArrayTuple, batch: Any, waits: bool = False) -> int:
-        """Add the samples of a sampler's batch; return the number of void rows.
+    def append_batch(self, samples: NamedArrayTuple, void: Any = None) -> int:
+        """Add the samples of a sampler's batch; return the number of rows marked as void.
 
         Args:
             samples: what is stored of the batch, [T, B] like the example.
-            batch: the batch, [T, B].
-            waits: True if environments wait for a reset until the batch ends; what they record
-                meanwhile is void.
+            void: [T, B] bool, rows recorded while an environment waited for its reset; ``None``:
+                none. This class stores them as others, so that the number is 0.
         """
         self.append_samples(samples)
         return 0
@@ -288,20 +287,18 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         with self._writing():
             return self._append(samples, final)
 
-    def append_batch(self, samples: NamedArrayTuple, batch: Any, waits: bool = False) -> int:
-        """See ``BaseReplayBuffer``."""
-        n_void = 0
-        if waits:
-            done = numpify_buffer(batch.env.done)
-            void = np.zeros(done.shape, bool)
-            np.logical_or.accumulate(done[:-1], out=void[1:])
-            n_void = int(void.sum())
-            if "priorities" in samples._fields:
-                samples = samples._replace(samples=with_fields(samples.samples, void=void))
-            else:
-                samples = with_fields(samples, void=void)
+    def append_batch(self, samples: NamedArrayTuple, void: Any = None) -> int:
+        """Add the samples of a sampler's batch; return the number of rows marked as void.
+
+        Args:
+            samples, void: see ``BaseReplayBuffer``; void rows are never drawn.
+        """
+        if void is not None and "priorities" in samples._fields:
+            samples = samples._replace(samples=with_fields(samples.samples, void=void))
+        elif void is not None:
+            samples = with_fields(samples, void=void)
         self.append_samples(samples)
-        return n_void
+        return 0 if void is None else int(void.sum())
 
     def with_finals(self, samples: NamedArrayTuple, batch: Any) -> Any:
         """Add a field ``final`` with the final observations of truncated episodes, if any.

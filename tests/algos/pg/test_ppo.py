@@ -205,7 +205,7 @@ LOSSES = {
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("code", LOSSES.values(), ids=LOSSES)
 def test_losses_with_the_single_arguments_of_2020_work_with_one_warning(code, recurrent):
-    """So that research code written for rlpyt runs; `super` needs the class by name here."""
+    """Research code written for rlpyt runs. `super` needs the class by name here."""
     scope = {}
     exec(code, scope)
     with pytest.warns(UserWarning, match="Old.loss takes single arguments") as caught:
