@@ -338,6 +338,7 @@ def test_the_device_changes_no_number(Agent, Model):
     sampler.agent.to_device(0)
     assert [x.item() for x in algo.loss(samples)] == pytest.approx(expected, rel=1e-4)
     algo.initialize(sampler.agent, 10, sampler.batch_spec, mid_batch_reset=True)
+    sampler.agent.train_mode(0)  # as runners do; cuDNN's networks with memory need it
     assert np.isfinite(algo.optimize_agent(0, samples).loss[0])
 
 
