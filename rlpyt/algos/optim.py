@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -136,6 +137,7 @@ class GradientStep:
             raise ValueError(f"{name} rejects {settings}: {error}") from error
         # Names of networks that had a gradient, or have nothing to train.
         self._with_gradient = {network.name for network in groups if not network.parameters}
+        self._warned_of_rate = False
 
     def _check_members(self, OptimCls: type[Any]) -> None:
         joined = [n.name for n in self.networks if n.n_members is not None]
@@ -146,11 +148,20 @@ class GradientStep:
             )
 
     def set_learning_rate(self, name: str, value: float) -> None:
-        """Set a learning rate, by its name."""
-        self._rates[name] = value
+        """Set a learning rate, by its name; warn if other code has changed the optimizer's."""
         for rate, group in zip(self._group_rates, self.optimizer.param_groups):
-            if rate == name:
-                group["lr"] = value
+            if rate != name:
+                continue
+            if group["lr"] != self._rates[name] and not self._warned_of_rate:
+                self._warned_of_rate = True
+                warnings.warn(
+                    f"lr={group['lr']:g} in optimizer.param_groups has no effect any more: the "
+                    f"setting {name}, which has a schedule or was assigned, sets it to {value:g}. "
+                    f"Assign the setting instead: algo.{name} = {group['lr']:g}.",
+                    stacklevel=2,
+                )
+            group["lr"] = value
+        self._rates[name] = value
 
     @property
     def learning_rates(self) -> dict[str, float]:
@@ -250,8 +261,8 @@ class GradientStep:
         """
         # Copied because torch keeps the tensors and would update the caller's in place.
         self.optimizer.load_state_dict(copy.deepcopy(state))
-        for name, value in self._rates.items():
-            self.set_learning_rate(name, value)
+        for name, group in zip(self._group_rates, self.optimizer.param_groups):
+            group["lr"] = self._rates[name]
 
     def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
         if not torch.isfinite(loss):

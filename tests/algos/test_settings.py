@@ -314,6 +314,27 @@ def test_an_assigned_value_replaces_a_schedule_and_a_schedule_a_value():
     assert watch.rates == pytest.approx(expected)
 
 
+class WriteRate(Hook):
+    """Write the optimizer's learning rate, as code for plain torch does."""
+
+    def on_iteration(self, runner, itr):
+        steps = getattr(runner.algo, "steps", None) or {"": runner.algo.gradient_step}
+        for step in steps.values():
+            step.optimizer.param_groups[0]["lr"] = 0.02
+
+
+@pytest.mark.parametrize("Algo", [A2C, PPO, DQN, SAC])
+def test_a_rate_written_into_the_optimizer_acts_or_is_said_to_have_no_effect(Algo):
+    """With a schedule it has none."""
+    settings = dict(learning_rate=[(0, 1e-3), (1, 1e-4)])
+    with pytest.warns(UserWarning, match="learning_rate = 0.02") as caught:
+        overwritten = trained(Algo, settings, [WriteRate()])
+    assert sum("param_groups" in str(w.message) for w in caught) == 1
+    assert torch.equal(overwritten, trained(Algo, settings))
+    if Algo is not PPO:  # whose base has a linear schedule
+        assert not torch.equal(trained(Algo, hooks=[WriteRate()]), trained(Algo))
+
+
 def test_without_an_initial_value_a_schedule_starts_at_the_default():
     assert PPO(learning_rate="linear").learning_rate == 0.001
     assert TD3(q_learning_rate="cosine").schedules["q_learning_rate"](0.5) == pytest.approx(5e-4)
