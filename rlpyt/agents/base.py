@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.spaces import SPACE_ARGUMENTS
 from rlpyt.agents.weights import SharedWeights, WeightMailbox
-from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.masking import masks_actions
@@ -256,6 +255,7 @@ class BaseAgent(Recorded):
         """Undo ``data_parallel``; networks keep their parameters."""
         for name, network in list(vars(self).items()):
             setattr(self, name, unwrap_ddp(network))
+        self._modules = ((), [])  # the wrappers are not kept alive
 
     def _wrap_ddp(self, network: torch.nn.Module) -> Any:
         ids = None if self.device.type == "cpu" else [self.device.index]
@@ -435,7 +435,8 @@ class BaseAgent(Recorded):
         stock = cls.step is base.step and cls._inputs is base._inputs and cls._run is base._run
         if not (stock and self.fast_acting) or self.recurrent or self.device.type != "cpu":
             return None
-        draw = self._numpy_draw() if can_draw(self.distribution) else None
+        kind: Any = type(self.distribution)
+        draw = self._numpy_draw() if can_draw(kind) else None
         forward = None if draw is None else numpy_forward(self._acting_model())
         if draw is None or forward is None:
             return None
@@ -581,17 +582,17 @@ class BaseAgent(Recorded):
 
         They took a tenth of deep Q-learning's time on CartPole.
         """
-        networks = tuple(map(unwrap_ddp, self._trained_networks()))  # DDP is not kept alive
+        networks = self._trained_networks()
         cached_networks, modules = self._modules
         if cached_networks != networks:
-            modules = [m for network in networks for m in network.modules()]
+            modules = [m for network in networks for m in unwrap_ddp(network).modules()]
             inherited = (type(m).train is torch.nn.Module.train for m in modules)
             if not all(inherited) or any("training" not in m.__dict__ for m in modules):
                 modules = []  # a user's module overrides ``train``
             self._modules = (networks, modules)
         if not modules:
             for network in networks:
-                network.train(training)
+                unwrap_ddp(network).train(training)
         for module in modules:
             module.__dict__["training"] = training
 
@@ -618,12 +619,13 @@ class BaseAgent(Recorded):
             unwrap_ddp(self.model).load_state_dict(state_dict)
 
 
-def can_draw(distribution: Distribution | None) -> bool:
+@cache
+def can_draw(cls: Any) -> bool:
     """Return True if the class that defines ``sample`` also defines the pure ``draw``.
 
-    A user's class may override only ``sample``; the inherited ``draw`` then does not match it.
+    A user's distribution may override only ``sample``; the inherited ``draw`` does not match it.
     """
-    definer = next((c for c in type(distribution).__mro__ if "sample" in vars(c)), object)
+    definer = next((c for c in cls.__mro__ if "sample" in vars(c)), object)
     return "draw" in vars(definer)
 
 

@@ -52,32 +52,31 @@ class ActionScale:
         center = ((high + low) / 2).astype(np.float32)
         self.log_half = np.log(half)
         self.is_identity = bool((half == 1).all() and (center == 0).all())
-        self._numpy = (half, center)
-        self._torch: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def _constants_like(self, x: Any) -> tuple[Any, Any]:
-        """Return half range and center, of the same kind and on the same device as ``x``."""
-        if isinstance(x, np.ndarray):
-            return self._numpy
-        if x.device not in self._torch:
-            with torch.inference_mode(False):  # also if acting comes first: losses use them too
-                half, center = (torch.from_numpy(a).to(x.device) for a in self._numpy)
-            self._torch[x.device] = (half, center)
-        return self._torch[x.device]
+        self._constants = _Constants({"cpu": (half, center)})
 
     def to_space(self, unit: Any) -> Any:
         """Return actions in the space's units."""
         if self.is_identity:
             return unit
-        half, center = self._constants_like(unit)
+        half, center = self._constants[unit.device]
         return unit * half + center
 
     def to_unit(self, action: Any) -> Any:
         """Return actions in units where bounded components are [-1, 1]."""
         if self.is_identity:
             return action
-        half, center = self._constants_like(action)
+        half, center = self._constants[action.device]
         return (action - center) / half
+
+
+class _Constants(dict[Any, tuple[Any, Any]]):
+    """Half range and center by the device of an action; numpy calls that of its arrays "cpu"."""
+
+    def __missing__(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.inference_mode(False):  # also if acting comes first: losses use them too
+            half, center = (torch.from_numpy(x).to(device) for x in self["cpu"])
+        self[device] = (half, center)
+        return half, center
 
 
 def box_size(action_space: Space) -> int:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlpyt.distributions.base import Distribution, NoiseSpec, namespace
+from rlpyt.distributions.base import Distribution, NoiseSpec
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 
 EPS = 1e-8  # added to a fixed standard deviation, which may be zero, before the logarithm
@@ -150,15 +150,16 @@ class Gaussian(Distribution):
             return torch.log(self.std.to(dist_info.mean.device) + EPS).expand(self._dim)
         log_std = dist_info.log_std
         if self.min_log_std is not None or self.max_log_std is not None:
-            log_std = namespace(log_std).clip(log_std, self.min_log_std, self.max_log_std)
+            log_std = log_std.clip(self.min_log_std, self.max_log_std)
         return log_std
 
     def _std(self, dist_info: NamedArrayTuple) -> Any:
         """Return the limited standard deviation, as the mean a tensor or numpy array."""
         mean = dist_info.mean
+        is_numpy = isinstance(mean, np.ndarray)
         if self.std is not None:
-            return self._std_numpy if isinstance(mean, np.ndarray) else self.std.to(mean.device)
-        return namespace(mean).exp(self._log_std(dist_info))
+            return self._std_numpy if is_numpy else self.std.to(mean.device)
+        return (np if is_numpy else torch).exp(self._log_std(dist_info))
 
     # Sampling.
 
@@ -190,14 +191,15 @@ class Gaussian(Distribution):
     def _add_noise(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         noise = self._std(dist_info) * noise
         if self.noise_clip is not None:
-            noise = namespace(noise).clip(noise, -self.noise_clip, self.noise_clip)
+            noise = noise.clip(-self.noise_clip, self.noise_clip)
         return dist_info.mean + noise
 
     def _bound(self, sample: Any) -> Any:
-        xp = namespace(sample)
         if self.clip is not None:
-            return xp.clip(sample, -self.clip, self.clip)
-        return sample if self.squash is None else self.squash * xp.tanh(sample)
+            return sample.clip(-self.clip, self.clip)
+        if self.squash is None:
+            return sample
+        return self.squash * (np if isinstance(sample, np.ndarray) else torch).tanh(sample)
 
     def mode(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the clipped or squashed mean, the sample without noise."""

@@ -106,38 +106,38 @@ def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Te
     """Apply layers in order, as ``model(x)`` would.
 
     Small networks spend much of their time in ``nn.Module.__call__`` (two MLPs of 64 x 64 at 8 rows
-    take 110 us with it, 75 us without). Linear layers and known nonlinearities without hooks are
-    therefore called as functions, everything else as modules.
+    take 110 us with it, 75 us without). Linear layers, known nonlinearities and layers with members
+    are therefore called as functions unless they have hooks, everything else as modules.
 
     Args:
         model: the layers.
         x: input of the first layer.
         member: index of the member to apply, in layers that have members (``has_members``).
     """
-
-    def called(layer: nn.Module, x: Tensor) -> Tensor:
-        if member is None or not hasattr(layer, "has_members"):
-            return layer(x)  # type: ignore[no-any-return]
-        return layer(x, member)  # type: ignore[no-any-return]
-
+    chosen = () if member is None else (member,)
     if torch.compiler.is_compiling():
         for layer in model:
-            x = _compiled_relu(x) if type(layer) is nn.ReLU else called(layer, x)  # type: ignore[no-untyped-call]
+            if type(layer) is nn.ReLU:
+                x = _compiled_relu(x)  # type: ignore[no-untyped-call]
+            else:
+                x = layer(x, *(chosen if hasattr(layer, "has_members") else ()))
         return x
     writable = False  # True if x is not referenced elsewhere and may be overwritten
     layers: Iterable[nn.Module] = model._modules.values()  # type: ignore[assignment]
     for layer in layers:
         functions = FUNCTIONS.get(type(layer))
         if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
-            x, writable = called(layer, x), False
+            x, writable = layer(x, *(chosen if hasattr(type(layer), "has_members") else ())), False
         elif functions is not None:
             x = functions[0 if writable else 1](x)
         elif type(layer) is nn.Linear:
             parameters = layer._parameters
             x = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
             writable = True
+        elif hasattr(type(layer), "has_members"):  # outputs are new memory
+            x, writable = layer.forward(x, *chosen), True
         else:
-            x, writable = called(layer, x), hasattr(layer, "has_members")  # outputs are new memory
+            x, writable = layer(x), False
     return x
 
 

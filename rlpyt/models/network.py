@@ -353,7 +353,8 @@ class VectorModel(Network):
         """
         if not self._is_stock or self._has_core or not self.reads_in_numpy:
             return None
-        return numpy_forward_of(self, self._observation_shape, self.normalization, live)
+        normalization = self.normalization if self.normalize_observation else None
+        return numpy_forward_of(self, self._observation_shape, normalization, live)
 
     @property
     def reads_in_numpy(self) -> bool:

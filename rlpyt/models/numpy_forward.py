@@ -14,6 +14,7 @@ torch under inference_mode 73 / 77 / 86.
 
 import operator
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -256,27 +257,26 @@ class _Structure:
         # A trace may depend on the attributes of modules other than torch's.
         traced = [m for m in modules if not type(m).__module__.startswith("torch.nn.")]
         attributes = [vars(m) for m in traced if type(m) not in CONTAINERS]
-        self._tables = [table for m in modules for table in (m._modules, m._parameters)]
+        self._tables: list[dict[str, Any]] = [
+            table for m in modules for table in (m._modules, m._parameters)
+        ]
         self._tables += attributes
         self._hooks = [h for m in modules for h in (m._forward_hooks, m._forward_pre_hooks)]
         self._had_hooks = any(self._hooks)
-        self._entries = self._entries_now()
+        self._entries = [*chain.from_iterable(map(dict.values, self._tables))]
         self._parameters = [p for m in modules for p in m._parameters.values() if p is not None]
-        self._addresses = [p.data_ptr() for p in self._parameters]
+        self._addresses = [*map(torch.Tensor.data_ptr, self._parameters)]
 
     def is_current(self) -> bool:
         """Return True if nothing was replaced, moved in memory, or given a hook."""
-        entries = self._entries_now()
+        entries = [*chain.from_iterable(map(dict.values, self._tables))]
         return (
             len(entries) == len(self._entries)
             and all(map(operator.is_, entries, self._entries))
-            and [p.data_ptr() for p in self._parameters] == self._addresses
+            and [*map(torch.Tensor.data_ptr, self._parameters)] == self._addresses
             and not self._had_hooks
             and not any(self._hooks)
         )
-
-    def _entries_now(self) -> list[Any]:
-        return [entry for table in self._tables for entry in table.values()]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()

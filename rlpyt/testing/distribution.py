@@ -119,7 +119,8 @@ class _Case:
         what = f"two samples from the same noise: {difference(*found)}"
         fix = "take the noise that set_noise has set: self._take_noise(lead, device)."
         self.report.expect(difference(*found) is None, "noise", what, fix, stop=True)
-        if not can_draw(self.distribution):
+        kind: Any = type(self.distribution)
+        if not can_draw(kind):
             self.report.note("noise", "no draw: agents do not act in numpy")
             return
         drawn = self.distribution.draw(numpify_buffer(self.dist_info), noise.numpy())

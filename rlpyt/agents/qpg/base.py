@@ -414,17 +414,15 @@ class QpgAgent(BaseAgent):
         return parts[0]._replace(features=features), None, None
 
     def _inputs_of(
-        self, names: tuple[str, ...], observation: Any, prev_action: Tensors, prev_reward: Tensor
-    ) -> list[tuple[Any, ...]]:
-        """Return the inputs of networks, given those of all or ``NetworkInputs``."""
+        self, name: str, observation: Any, prev_action: Tensors, prev_reward: Tensor
+    ) -> tuple[Any, ...]:
+        """Return the inputs of a network, given those of all or ``NetworkInputs``."""
         if not isinstance(observation, NetworkInputs):
-            return [self._inputs(observation, prev_action, prev_reward)] * len(names)
+            return self._inputs(observation, prev_action, prev_reward)
         # The memory of a frozen network gets no gradient either.
-        trained = [any(p.requires_grad for p in getattr(self, x).parameters()) for x in names]
-        return [
-            observation[x] if train else buffer_method(observation[x], "detach")
-            for x, train in zip(names, trained, strict=True)
-        ]
+        inputs: tuple[Any, ...] = observation[name]
+        trained = any(p.requires_grad for p in getattr(self, name).parameters())
+        return inputs if trained else buffer_method(inputs, "detach")
 
     def mask_of(self, observation: Any) -> Tensor | None:
         """Return the mask of valid actions in observations or ``NetworkInputs``, or ``None``."""
@@ -434,7 +432,9 @@ class QpgAgent(BaseAgent):
 
     def _q_values(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
         """Return a network's values of actions in the space's units."""
-        return network(*inputs, self.scale.to_unit(buffer_to(action, self.device)))
+        if self.device.type != "cpu":
+            action = buffer_to(action, self.device)
+        return network(*inputs, self.scale.to_unit(action))
 
     def q(
         self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor, action: Any
@@ -450,7 +450,7 @@ class QpgAgent(BaseAgent):
         Returns:
             [..] float32 on the agent's device; [E, ..] with E critics: ``q1, q2 = agent.q(...)``.
         """
-        (inputs,) = self._inputs_of(("q_model",), observation, prev_action, prev_reward)
+        inputs = self._inputs_of("q_model", observation, prev_action, prev_reward)
         return self._q_values(self.q_model, inputs, action)
 
     def critic(self, i: int) -> Any:

@@ -82,7 +82,8 @@ class DdpgAgent(QpgAgent):
             Values [..]; with several critics, those of the first.
         """
         given = (observation, prev_action, prev_reward)
-        q_inputs, inputs = self._inputs_of(("q_model", "model"), *given)
+        q_inputs = self._inputs_of("q_model", *given)
+        inputs = self._inputs_of("model", *given)
         return self.critic(0)(*q_inputs, self.model(*inputs))
 
     @torch.no_grad()
@@ -91,7 +92,8 @@ class DdpgAgent(QpgAgent):
     ) -> Any:
         """Return the target critic's values of the target policy's actions, as from ``q``."""
         given = (observation, prev_action, prev_reward)
-        q_inputs, inputs = self._inputs_of(("target_q_model", "target_model"), *given)
+        q_inputs = self._inputs_of("target_q_model", *given)
+        inputs = self._inputs_of("target_model", *given)
         return self.target_q_model(*q_inputs, self.target_model(*inputs))
 
     def mu_parameters(self) -> Any:

@@ -118,6 +118,7 @@ class SacAgent(QpgAgent):
         self.scale = self.parts = PolicyParts(action_space, self.make_distribution)
         self.distribution, self._gaussians = self.parts.distribution, self.parts.gaussians
         self._record = self.parts.dist_info
+        self._q_values = self._part_values  # type: ignore[method-assign]
         if self.n_quantiles is not None:
             raise ValueError(
                 f"n_quantiles must be None for {action_space}, got {self.n_quantiles}: quantiles "
@@ -169,9 +170,7 @@ class SacAgent(QpgAgent):
         reads_mask = self.mask_sizes is None or masks_actions(self.model)
         return super().fast_policy() if reads_mask else None
 
-    def _q_values(self, network: torch.nn.Module, inputs: tuple[Tensors, ...], action: Any) -> Any:
-        if self.parts is None:
-            return super()._q_values(network, inputs, action)
+    def _part_values(self, network: Any, inputs: tuple[Tensors, ...], action: Any) -> Any:
         return self.parts.q_values(network, inputs, action, self.device)
 
     # Training.
@@ -196,7 +195,7 @@ class SacAgent(QpgAgent):
             which then return the values of all enumerated choices, [E, .., C]; log-likelihoods
             [.., P] of P parts, for discrete parts their expectation; ``dist_info`` of all parts.
         """
-        (inputs,) = self._inputs_of(("model",), observation, prev_action, prev_reward)
+        inputs = self._inputs_of("model", observation, prev_action, prev_reward)
         if self.parts is not None:
             dist_info = self.make_dist_info(*self._masked_outputs(inputs))
             return (*self.parts.draw(dist_info, reparameterize), dist_info)
@@ -217,7 +216,7 @@ class SacAgent(QpgAgent):
         self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor, action: Any
     ) -> Any:
         """Return the values of the target critics, in the form of ``q``: [E, ..]."""
-        (inputs,) = self._inputs_of(("target_q_model",), observation, prev_action, prev_reward)
+        inputs = self._inputs_of("target_q_model", observation, prev_action, prev_reward)
         return self._q_values(self.target_q_model, inputs, action)
 
     @property

@@ -73,13 +73,13 @@ class SacAgent(SacAgentWithoutV):
 
     def v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of states [..], with gradient."""
-        (inputs,) = self._inputs_of(("v_model",), observation, prev_action, prev_reward)
+        inputs = self._inputs_of("v_model", observation, prev_action, prev_reward)
         return self.v_model(*inputs)
 
     @torch.no_grad()
     def target_v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of the target network, in the form of ``v``."""
-        (inputs,) = self._inputs_of(("target_v_model",), observation, prev_action, prev_reward)
+        inputs = self._inputs_of("target_v_model", observation, prev_action, prev_reward)
         return self.target_v_model(*inputs)
 
     def v_parameters(self) -> Iterator[torch.nn.Parameter]:

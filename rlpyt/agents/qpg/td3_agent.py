@@ -80,6 +80,7 @@ class Td3Agent(DdpgAgent):
     ) -> Any:
         """Return the target critics' values [E, ..] of the target policy's actions with noise."""
         given = (observation, prev_action, prev_reward)
-        q_inputs, inputs = self._inputs_of(("target_q_model", "target_model"), *given)
+        q_inputs = self._inputs_of("target_q_model", *given)
+        inputs = self._inputs_of("target_model", *given)
         action = self.target_distribution.sample(DistInfo(self.target_model(*inputs)))
         return self.target_q_model(*q_inputs, action)
