@@ -12,6 +12,7 @@ import gymnasium
 
 from rlpyt.envs import mujoco_warnings
 from rlpyt.utils import processes
+from rlpyt.utils.extras import install_command, missing_extra
 from rlpyt.utils.names import nearest
 
 _VERSIONED = re.compile(r"(?P<name>.+)-v(?P<version>\d+)")
@@ -20,12 +21,8 @@ _OLD_ATARI = re.compile(
 )
 _FRAMESKIP = {None: (2, 5), "NoFrameskip": 1, "Deterministic": 4}
 _STICKY = {"0": 0.25, "4": 0.0}
-_ATARI_HINT = 'pip install "rlpyt[atari]"'
-_MINATAR_HINT = 'pip install "rlpyt[minatar]"'
-_INSTALL = {  # part of an entry point or namespace -> package to install
-    "ale_py": "rlpyt[atari]",
-    "minatar": "rlpyt[minatar]",
-    "envs.mujoco": "rlpyt[mujoco]",
+_EXTRAS = {"ale_py": "atari", "minatar": "minatar", "envs.mujoco": "mujoco"}  # of entry points
+_PACKAGES = {  # part of an entry point or namespace -> package to install
     "box2d": "gymnasium[box2d]",
     "toy_text": "gymnasium[toy-text]",
     "phys2d": "gymnasium[jax]",
@@ -51,10 +48,8 @@ def make_registered(env_id: Any, *args: Any, **kwargs: Any) -> Any:
             mujoco_warnings.redirect_warnings()
         return gymnasium.make(current, *args, **{**settings, **kwargs})
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        package = next((p for part, p in _INSTALL.items() if part in entry_point), None)
-        hint = f'Run pip install "{package}"' if package else "Install its package"
         raise ImportError(
-            f"environment '{current}' could not be created: {error}. {hint}."
+            f"environment '{current}' could not be created: {error}. {_remedy(entry_point)}"
         ) from error
 
 
@@ -66,9 +61,9 @@ def current_id(env_id: str) -> tuple[str, dict[str, Any]]:
         ImportError: the id is a game of Atari or MinAtar, and its package is not installed.
     """
     if env_id.startswith("ALE/") and not _register_atari():
-        raise ImportError(f"'{env_id}' needs the package ale_py: {_ATARI_HINT}.")
+        raise missing_extra(env_id, "atari", "ale_py")
     if env_id.startswith("MinAtar/") and not _register_minatar():
-        raise ImportError(f"'{env_id}' needs the package minatar: {_MINATAR_HINT}.")
+        raise missing_extra(env_id, "minatar", "minatar")
     if _runs_as_registered(env_id):
         return env_id, {}
     current, settings = _from_old_atari(env_id) or (_newest_version(env_id), {})
@@ -114,13 +109,24 @@ def _register_minatar() -> bool:
     return True
 
 
+def _remedy(entry_point: str) -> str:
+    """Return the command that installs the package of an environment, as a sentence."""
+    for part, extra in _EXTRAS.items():
+        if part in entry_point:
+            return f"Run: {install_command(extra)}"
+    for part, package in _PACKAGES.items():
+        if part in entry_point:
+            return f"Run: pip install '{package}'"
+    return "Install its package."
+
+
 def _from_old_atari(env_id: str) -> tuple[str, dict[str, Any]] | None:
     match = _OLD_ATARI.fullmatch(env_id)
     if match is None:
         return None
     if not _register_atari():
         if match["frames"]:
-            raise ImportError(f"'{env_id}' needs the package ale_py: {_ATARI_HINT}.")
+            raise missing_extra(env_id, "atari", "ale_py")
         return None
     current = f"ALE/{match['game']}-v5"
     settings: dict[str, Any] = {
@@ -158,9 +164,9 @@ def _unknown_id_message(env_id: str) -> str:
             f"'module:{env_id}', or give the class or a function that makes it instead of the id."
         )
     return (
-        f"no environment is registered as '{env_id}'; nearest: {close}. Install extras for more: "
-        'pip install "rlpyt[atari]" for ALE/..., "rlpyt[minatar]" for MinAtar/..., '
-        '"rlpyt[mujoco]", "gymnasium[box2d]". For a custom environment, import its package or call '
+        f"no environment is registered as '{env_id}'; nearest: {close}. Extras have more: "
+        f"{install_command('atari')} for ALE/..., also minatar for MinAtar/... and mujoco; "
+        "gymnasium[box2d]. For a custom environment, import its package or call "
         "gymnasium.register first."
     )
 

@@ -26,6 +26,7 @@ from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, to_gym
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed
@@ -348,11 +349,7 @@ def _write_onnx(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise ImportError(
-            f"export to ONNX requires the package {error.name}. Install it: "
-            "pip install 'rlpyt[onnx]'",
-            name=error.name,
-        ) from error
+        raise missing_extra("Export to ONNX", "onnx", error.name) from error
     inputs, outputs = ([x["name"] for x in end] for end in (policy.inputs, policy.outputs))
     with _quiet():
         try:

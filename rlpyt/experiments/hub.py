@@ -17,6 +17,7 @@ from rlpyt.experiments.options import CONFIG
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.utils.checkpoint import FILES as CHECKPOINT_FILES
 from rlpyt.utils.checkpoint import MANIFEST
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.processes import first_line
 from rlpyt.version import VERSION
 
@@ -157,7 +158,7 @@ def _library() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise ImportError(f"{error.name} is missing: pip install 'rlpyt[hub]'.") from error
+        raise missing_extra("The Hugging Face Hub", "hub", error.name) from error
     return huggingface_hub
 
 

@@ -23,6 +23,7 @@ from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.extras import missing_extra
 from rlpyt.vis.images import Image, captioned, picture_of, shrunk, tile
 from rlpyt.vis.progress import PathLike
 from rlpyt.vis.style import short_number
@@ -307,7 +308,7 @@ def _writer(path: Path, fps: int) -> Iterator[Any]:
         import imageio.v2 as imageio
         import imageio_ffmpeg  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"{error.name} is missing: pip install 'rlpyt[plot]'.") from error
+        raise missing_extra("A video", "plot", error.name) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".new-{path.name}")
     settings: dict[str, Any] = {"fps": fps, "macro_block_size": 2}

@@ -23,6 +23,7 @@ import torch
 from rlpyt.processes.child import ChildSpec, Reply, failure_reply
 from rlpyt.processes.status import ACTIVITY, BUILDING, fresh_progress
 from rlpyt.utils import serialize
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.processes import available_cpus
 
 PROGRESS_S = 0.5  # seconds between two requests for the activity numbers of a busy actor
@@ -342,7 +343,7 @@ def import_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        raise ImportError(f"RaySampler needs ray ({error}): pip install 'rlpyt[ray]'.") from error
+        raise missing_extra("RaySampler", "ray", error.name) from error
 
 
 class Cluster:

@@ -13,6 +13,7 @@ from rlpyt.sweeps.executors import ExecutorError, Handle, LockHandle, supervisor
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.supervisor import CLUSTER_SIGNALS, is_supervised
+from rlpyt.utils.extras import missing_extra
 
 POLL_INTERVAL_S = 10.0  # between two queries of SLURM about one job
 OWN_SETTINGS = {"cluster"}  # the others are submitit's
@@ -39,7 +40,7 @@ class SlurmExecutor:
         try:
             import submitit
         except ImportError as error:
-            raise ImportError("SLURM needs submitit: pip install 'rlpyt[slurm]'.") from error
+            raise missing_extra("SLURM", "slurm", error.name) from error
         self._submitit = submitit
         self._cluster = settings.get("cluster", "slurm")
         self._parameters = {
@@ -137,7 +138,7 @@ class RayExecutor:
         try:
             import ray
         except ImportError as error:
-            raise ImportError("This needs Ray: pip install 'rlpyt[ray]'.") from error
+            raise missing_extra("Ray", "ray", error.name) from error
         self._ray = ray
         self._has_started_ray = not ray.is_initialized()
         if self._has_started_ray:

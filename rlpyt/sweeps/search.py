@@ -23,6 +23,7 @@ from rlpyt.sweeps.launcher import Source, SourceError
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName, suggestion
 
@@ -200,7 +201,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ImportError("A search needs Optuna: pip install 'rlpyt[optuna]'.") from error
+        raise missing_extra("A search", "optuna", error.name) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

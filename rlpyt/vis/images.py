@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlpyt.utils.extras import missing_extra
 from rlpyt.vis.progress import PathLike
 
 Image = NDArray[np.uint8]
@@ -269,7 +270,7 @@ def _open_windows() -> bool:
         import matplotlib
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("A window needs matplotlib: pip install 'rlpyt[plot]'.") from error
+        raise missing_extra("A window", "plot", error.name) from error
     try:
         plt.close(plt.figure())  # selects a backend
     except Exception:  # the display cannot be reached; the error depends on the toolkit

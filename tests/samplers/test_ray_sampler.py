@@ -201,7 +201,7 @@ def test_arguments_are_checked_at_the_door():
 def test_without_ray_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     sampler = RaySampler(make, dict(id="CartPole-v1"), 4, 4)
-    with pytest.raises(ImportError, match=r"RaySampler needs ray .* pip install 'rlpyt\[ray\]'"):
+    with pytest.raises(ImportError, match=r"RaySampler needs .* ray\. Run: .*\[ray\]'"):
         sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1))
 
 

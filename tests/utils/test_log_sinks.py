@@ -236,7 +236,7 @@ def test_a_missing_tracker_error_names_the_remedy(Sink, monkeypatch):
     name = Sink.__name__.removesuffix("Sink").lower()
     for module in (name, f"{name}.entities"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"needs {name}: pip install 'rlpyt\[{name}\]'"):
+    with pytest.raises(ImportError, match=rf"needs .* {name}\. Run: .*\[{name}\]'"):
         Sink()
 
 
@@ -262,7 +262,7 @@ def test_tensorboard_shows_attached_images_and_results(log, tmp_path):
 
 def test_a_missing_tensorboard_error_names_the_remedy(log, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ImportError, match=r"rlpyt\[tensorboard\]"):
+    with pytest.raises(ImportError, match=r"Run: .*\[tensorboard\]"):
         log.set_tf_summary_dir(tmp_path)
 
 

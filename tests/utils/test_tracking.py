@@ -242,13 +242,10 @@ def test_a_missing_package_is_refused_before_anything_is_written(tmp_path, monke
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
     with (
-        pytest.raises(ImportError) as caught,
+        pytest.raises(ImportError, match=r"wandb needs wandb\. Run: .*\[wandb\]'"),
         run_context(tmp_path / "run", 0, "n", loggers="wandb"),
     ):
         pass
-    assert str(caught.value) == (
-        "The logger wandb needs wandb. Install it with: pip install 'rlpyt[wandb]'."
-    )
     assert not (tmp_path / "run").exists()
     check_installed(["csv"])
 

@@ -236,7 +236,7 @@ def test_invalid_plots_are_explained(tmp_path):
 def test_matplotlib_is_only_needed_to_plot(tmp_path, monkeypatch):
     write_run(tmp_path / "run_0", [1, 2])
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"rlpyt\[plot\]"):
+    with pytest.raises(ImportError, match=r"matplotlib\. Run: .*\[plot\]'"):
         plot_runs(tmp_path, tmp_path / "curve.png")
 
 

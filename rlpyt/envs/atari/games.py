@@ -4,6 +4,7 @@ import importlib
 import re
 from typing import Any
 
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.names import nearest
 
 _MEANINGS = (
@@ -37,6 +38,4 @@ def import_extra(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f'AtariEnv requires {name} ({error}). Run pip install "rlpyt[atari]".'
-        ) from error
+        raise missing_extra("AtariEnv", "atari", error.name) from error

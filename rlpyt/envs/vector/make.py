@@ -11,6 +11,7 @@ from typing import Any
 
 from rlpyt.envs.vector.base import VectorEnv, adapt
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.names import nearest
 
 
@@ -147,7 +148,7 @@ def make_envpool(
     try:
         import envpool
     except ImportError as error:
-        raise ImportError(f'make_envpool: {error}. Run pip install "rlpyt[envpool]".') from error
+        raise missing_extra("make_envpool", "envpool", error.name) from error
     from rlpyt.envs.vector.envpool import EnvPoolVector
 
     if task_id not in envpool.list_all_envs():

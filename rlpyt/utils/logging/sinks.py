@@ -24,6 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from rlpyt.errors import DamagedFile
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.files import atomic_write, naming, read_regular
 from rlpyt.utils.logging.progress_csv import MAX_PROGRESS_BYTES
 from rlpyt.utils.names import flattened
@@ -313,7 +314,7 @@ class WandbSink:
         try:
             import wandb
         except ImportError as error:
-            raise ImportError("WandbSink needs wandb: pip install 'rlpyt[wandb]'.") from error
+            raise missing_extra("WandbSink", "wandb", error.name) from error
         self._wandb = wandb
         if "WANDB_MODE" not in os.environ and not has_wandb_key():
             init_kwargs.setdefault("mode", "offline")
@@ -394,7 +395,7 @@ class MlflowSink:
             from mlflow.entities import Metric, Param
             from mlflow.tracking import MlflowClient
         except ImportError as error:
-            raise ImportError("MlflowSink needs mlflow: pip install 'rlpyt[mlflow]'.") from error
+            raise missing_extra("MlflowSink", "mlflow", error.name) from error
         self._metric, self._client = Metric, MlflowClient()
         self._params: list[Any] = []
         self.last_step: int | None = None
@@ -478,7 +479,7 @@ class TrackioSink:
         try:
             import trackio
         except ImportError as error:
-            raise ImportError("TrackioSink needs trackio: pip install 'rlpyt[trackio]'.") from error
+            raise missing_extra("TrackioSink", "trackio", error.name) from error
         self._trackio = trackio
         self._run: Any = trackio.init(
             project=project or os.environ.get("TRACKIO_PROJECT", PROJECT),
@@ -579,9 +580,7 @@ def _summary_writer(log_dir: str | os.PathLike[str] | None) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ImportError(
-            "The summary writer needs TensorBoard: pip install 'rlpyt[tensorboard]'."
-        ) from error
+        raise missing_extra("The summary writer", "tensorboard", error.name) from error
     return SummaryWriter(log_dir)
 
 

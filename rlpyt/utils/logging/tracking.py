@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rlpyt.utils.extras import install_command
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.sinks import Row
 from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE, Delivery, patience_s
@@ -56,9 +57,7 @@ def check_installed(loggers: Iterable[str]) -> None:
     for name in loggers:
         found = name == "csv" or importlib.util.find_spec(name)
         if not found or getattr(found, "origin", "") is None:  # a directory "wandb" is a namespace
-            raise ImportError(
-                f"The logger {name} needs {name}. Install it with: pip install 'rlpyt[{name}]'."
-            )
+            raise ImportError(f"The logger {name} needs {name}. Run: {install_command(name)}")
 
 
 class TrackerSink:
