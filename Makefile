@@ -16,16 +16,17 @@ PIP_ARGS ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,wandb,mlflow,trackio,ray,optuna,slurm,hub,onnx
+EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,wandb,mlflow,trackio,ray,sweep,optuna,slurm,hub,onnx
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install train test test-slow test-gpu test-portable lint format docs bench clean
+.PHONY: help install train test test-slow test-gpu test-portable check-package lint format docs bench clean
 
 help:
 	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, record a video"
 	@echo "make test         ruff, mypy and the fast tests (what .ci/run calls)"
 	@echo "make test-slow    learning runs and fault storms; make test-gpu: what needs CUDA"
 	@echo "make test-portable   exactness, layouts, resuming and numerics as on other CPUs (PROFILES='sse avx2')"
+	@echo "make check-package   build and install the package, as strangers get it; its tests"
 	@echo "make lint         ruff and mypy alone; make format: let ruff rewrite"
 	@echo "make docs         the documentation site, in docs/_build"
 	@echo "make bench        steps per second of sampling and training"
@@ -54,6 +55,9 @@ test-slow: $(STAMP)
 
 test-portable: $(STAMP)
 	$(BIN)/python tests/portable.py $(PROFILES) -- -n $(JOBS) --dist loadfile
+
+check-package: $(STAMP)
+	$(BIN)/python -m tests.check_package
 
 test-gpu: $(STAMP)
 	$(PYTEST) -m gpu

@@ -10,10 +10,12 @@ from pkgutil import resolve_name
 
 ROOT = Path(__file__).parents[1]
 # The workflow that publishes the site sets the variable.
-REPOSITORY = f"https://github.com/{os.environ.get('GITHUB_REPOSITORY', 'rlpyt/rlpyt')}"
+PACKAGE = runpy.run_path(str(ROOT / "rlpyt" / "version.py"))
+FORK = os.environ.get("GITHUB_REPOSITORY")
+REPOSITORY = f"https://github.com/{FORK}" if FORK else PACKAGE["REPOSITORY"]
 
 project = "rlpyt"
-release = runpy.run_path(str(ROOT / "rlpyt" / "version.py"))["VERSION"]
+release = PACKAGE["VERSION"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",

@@ -1,16 +1,20 @@
 """The package as it is installed: its metadata, its contents, its commands."""
 
 import ast
-import subprocess
+import runpy
 import sys
+import tarfile
 import tomllib
-import venv
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+import rlpyt
+from rlpyt.version import REPOSITORY, VERSION
+from tests.check_package import CONSTRAINTS, Environment, build
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -65,57 +69,58 @@ def test_every_dependency_has_a_pinned_version():
     assert declared() - pinned - untested == set()
 
 
+def test_the_names_of_the_package_are_those_that_type_checkers_see():
+    stub = ast.parse((ROOT / "rlpyt" / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = (node for node in stub.body if isinstance(node, ast.ImportFrom))
+    assert {a.name: node.module for node in imports for a in node.names} == rlpyt._MODULES
+
+
+def test_an_index_page_can_follow_the_links_of_the_readme():
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = [m[2] for m in setup["LINK"].finditer(readme)]
+    assert targets and all((ROOT / target.partition("#")[0]).exists() for target in targets)
+    changed = setup["absolute"](readme, REPOSITORY)
+    assert not [m[0] for m in setup["LINK"].finditer(changed)]
+    assert changed.count(f"{REPOSITORY}/raw/main/docs/images/") == 2
+
+
+def test_addresses_and_version_are_the_same_everywhere():
+    assert PROJECT["urls"]["Repository"] == REPOSITORY
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {VERSION}\n" in citation and f'repository-code: "{REPOSITORY}"' in citation
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """A wheel, built from what git has, by way of the source distribution."""
-    folder = tmp_path_factory.mktemp("package")
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True)
-    subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-    build = "import setuptools.build_meta as b; print(b.build_sdist('dist'))"
-    subprocess.run([sys.executable, "-c", build], cwd=folder, check=True, capture_output=True)
-    (sdist,) = (folder / "dist").glob("*.tar.gz")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "-w",
-        str(folder / "wheel"),
-        sdist,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    (built,) = (folder / "wheel").glob("*.whl")
-    return built
+def built(tmp_path_factory):
+    """A source distribution, and a wheel built from it."""
+    return build(tmp_path_factory.mktemp("package"))
 
 
 @pytest.mark.slow
-def test_a_wheel_holds_every_module_and_the_marker_of_types(wheel):
-    listing = subprocess.run(
-        ["git", "ls-files", "rlpyt"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("rlpyt/")}
-    assert held == set(listing.stdout.split())
+def test_a_wheel_holds_every_module_and_the_marker_of_types(built):
+    files = (path for path in (ROOT / "rlpyt").rglob("*") if path.is_file())
+    expected = {str(path.relative_to(ROOT)) for path in files if "__pycache__" not in path.parts}
+    held = {name for name in zipfile.ZipFile(built[1]).namelist() if name.startswith("rlpyt/")}
+    assert held == expected
 
 
 @pytest.mark.slow
-def test_commands_work_in_an_environment_with_nothing_else(wheel, tmp_path, monkeypatch):
-    monkeypatch.delenv("PYTHONPATH")  # of the tests, where pip and Python would find this checkout
-    venv.create(tmp_path / "venv", with_pip=True)
-    bin_, constraints = tmp_path / "venv" / "bin", ROOT / "constraints.txt"
-    pip = [bin_ / "python", "-m", "pip", "install", "-q", "-c", constraints, f"{wheel}[plot]"]
-    subprocess.run(pip, check=True)
+def test_a_source_distribution_holds_tests_documentation_and_examples(built):
+    with tarfile.open(built[0]) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    for folder in ("tests", "docs", "examples", "benchmarks"):
+        missing = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.*")} - held
+        assert not {name for name in missing if "__pycache__" not in name and "_build" not in name}
+    assert {"Makefile", "constraints.txt", "CHANGELOG.md", "CITATION.cff", ".ci/run"} < held
 
-    def rlpyt(*arguments):
-        done = subprocess.run(
-            [bin_ / "rlpyt", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
 
-    rlpyt("train", "ppo", "CartPole-v1", "--steps", "2000", "--run-dir", "run")
+@pytest.mark.slow
+def test_a_sweep_works_in_an_environment_with_nothing_else(built, tmp_path):
+    run = Environment(tmp_path, "-c", CONSTRAINTS, f"{built[1]}[plot,sweep]")
+    run("rlpyt", "train", "ppo", "CartPole-v1", "--steps", "2000", "--run-dir", "run")
     assert (tmp_path / "run" / "progress.csv").is_file()
     (tmp_path / "tiny.yaml").write_text(SWEEP)
-    rlpyt("sweep", "tiny.yaml", "--dir", "tiny")
-    rlpyt("report", "tiny")
+    run("rlpyt", "sweep", "tiny.yaml", "--dir", "tiny")
+    run("rlpyt", "report", "tiny")
     assert list((tmp_path / "tiny").glob("*.html"))

@@ -7,10 +7,15 @@ that of rewards in the algorithm (``normalize_reward``).
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnasium import Wrapper
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorWrapper
+
+if TYPE_CHECKING:
+    VectorBase = VectorWrapper[Any, Any, Any, Any, Any]
+else:
+    VectorBase = VectorWrapper  # not generic before Gymnasium 1.2
 
 RAW_REWARD = "raw_reward"  # entry of info, of which returns are logged
 OBSERVATION, REWARD = "NormalizeObservation", "NormalizeReward"
@@ -47,7 +52,7 @@ class _WithRawReward(Wrapper[Any, Any, Any, Any]):
         return *others, {**info, RAW_REWARD: float(self._source.reward)}
 
 
-class _RawVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
+class _RawVectorReward(VectorBase):
     """As ``_RawReward``, for vector environments."""
 
     reward: Any = 0.0
@@ -58,7 +63,7 @@ class _RawVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
         return result
 
 
-class _WithRawVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
+class _WithRawVectorReward(VectorBase):
     """As ``_WithRawReward``, for vector environments."""
 
     def __init__(self, env: Any, source: _RawVectorReward) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
-from ruamel.yaml import YAML
 
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import optional
@@ -24,12 +23,13 @@ from rlpyt.experiments.run import Evaluation, Run
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.utils.checkpoint import MANIFEST, save_checkpoint
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.recorded import has_marks
 from rlpyt.utils.signed import SIGNATURE, read_json
-from rlpyt.version import VERSION
+from rlpyt.version import REPOSITORY, VERSION
 from rlpyt.vis.curves import plot_runs
 
 STEPS = "Diagnostics/CumSteps"
@@ -154,7 +154,7 @@ def model_card(
             *[f"![Learning curve]({rundir.CURVE})\n"] * (rundir.CURVE in files),
             "## Use",
             "",
-            '```\npip install "rlpyt[hub]"\n'
+            f'```\npip install "rlpyt[hub] @ git+{REPOSITORY}"\n'
             f"rlpyt eval hf://{repo_id} --episodes 100{flag}\n"
             f"rlpyt record hf://{repo_id} video.mp4{flag}\n```",
             "",
@@ -317,6 +317,10 @@ def _message(run: Run) -> str:
 
 def _yaml(value: Any) -> str:
     stream = io.StringIO()
+    try:
+        from ruamel.yaml import YAML
+    except ImportError as error:
+        raise missing_extra("A model card", "hub", error.name) from error
     yaml = YAML(pure=True)
     yaml.default_flow_style = False
     yaml.dump(value, stream)

@@ -8,19 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    ScalarEvent,
-)
-from ruamel.yaml.scalarbool import ScalarBoolean
-
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.files import read_regular
 from rlpyt.utils.signed import MAX_DEPTH, check_plain
+
+try:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.comments import CommentedMap
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.events import (
+        AliasEvent,
+        CollectionEndEvent,
+        CollectionStartEvent,
+        ScalarEvent,
+    )
+    from ruamel.yaml.scalarbool import ScalarBoolean
+except ImportError as error:
+    raise missing_extra("A sweep file", "sweep", error.name) from error
 
 MAX_BYTES = 100_000
 MAX_VALUES = 100_000  # with the aliases of YAML replaced by what they refer to

@@ -10,7 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from rlpyt.utils.extras import missing_extra
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+except ImportError as error:
+    raise missing_extra("A report", "sweep", error.name) from error
 
 REMOVED = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]")
 
