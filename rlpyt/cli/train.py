@@ -14,10 +14,10 @@ import tyro
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
-from rlpyt.experiments.configs.presets import FAMILIES
 from rlpyt.experiments.finish import finish
 from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_config
+from rlpyt.experiments.presets.families import FAMILIES
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class, algorithm_named
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import run_directory, showing_how_to_resume

@@ -264,7 +264,7 @@ def _has_custom_epsilon(options: RunOptions) -> bool:
 
 def _preset_args(options: RunOptions) -> list[dict[str, Any]]:
     """Return the agent's arguments of every preset of this algorithm."""
-    from rlpyt.experiments.configs.presets import FAMILIES
+    from rlpyt.experiments.presets.families import FAMILIES
 
     base = base_algorithm(options.algo_name)
     presets = [family.get(base, {}) for family in FAMILIES.values()]

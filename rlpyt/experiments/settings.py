@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from rlpyt.algos.sequences import SequenceSettings
 from rlpyt.experiments.build import env_recipe, optimizer_name
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
+from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.registry import algorithm_class, algorithm_named, base_algorithm
 from rlpyt.utils.checks import Scheduled, declared, limits_of
 from rlpyt.utils.names import UnknownName

@@ -12,8 +12,8 @@ from rlpyt.es.agent import EsAgent
 from rlpyt.es.algo import CemAlgo, CmaesAlgo, OpenaiEsAlgo
 from rlpyt.es.collector import PopulationCollector
 from rlpyt.experiments.build import build_algo, build_runner, env_recipe
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import load, train
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler

@@ -4,8 +4,8 @@ import pytest
 
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import env_recipe, env_spaces
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import layers
 from rlpyt.models.mingru import MinGru
 from rlpyt.utils.names import UnknownName
 

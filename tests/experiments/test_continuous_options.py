@@ -5,8 +5,8 @@ import pytest
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.experiments.agents import CONTROL, Q_LEARNING, build_agent
 from rlpyt.experiments.build import build_algo
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import layers
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 

@@ -24,8 +24,8 @@ from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.experiments import export as export_module
 from rlpyt.experiments import policy as policy_module
 from rlpyt.experiments.build import EnvRecipe, build_agent, env_recipe, env_spaces
-from rlpyt.experiments.configs.presets import FAMILIES, TUNED
 from rlpyt.experiments.export import SUFFIXES, GreedyPolicy
+from rlpyt.experiments.presets.families import FAMILIES, TUNED
 from rlpyt.experiments.run import Run
 from rlpyt.experiments.settings import default_options
 from rlpyt.models.network import VectorModel

@@ -15,7 +15,7 @@ from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.envs.gym import make
 from rlpyt.experiments.configs.mujoco.pg import mujoco_a2c, mujoco_ppo
 from rlpyt.experiments.configs.mujoco.qpg import mujoco_ddpg, mujoco_sac, mujoco_sac_v, mujoco_td3
-from rlpyt.experiments.scripts.train import mujoco
+from rlpyt.experiments.scripts.train import TrainScript
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 
 CASES = {
@@ -34,7 +34,7 @@ CASES = {
 
 def script(module):
     Algo, Agent, _ = CASES[module]
-    return mujoco(module.configs, Algo, Agent, CpuSampler)
+    return TrainScript(module.configs, Algo, Agent, CpuSampler, make)
 
 
 @pytest.mark.parametrize("module", CASES, ids=lambda m: m.__name__.rsplit(".", 1)[1])

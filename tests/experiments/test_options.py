@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rlpyt.experiments.configs.presets import FAMILIES, TUNED, layers
 from rlpyt.experiments.options import RunOptions, read_options
+from rlpyt.experiments.presets.families import FAMILIES, TUNED, layers
 from rlpyt.utils.names import UnknownName, suggestion
 
 

@@ -16,12 +16,12 @@ from rlpyt.envs.atari.atari_env import AtariEnv
 from rlpyt.experiments.agents import Q_LEARNING, build_agent
 from rlpyt.experiments.build import build_algo, env_recipe, env_spaces
 from rlpyt.experiments.configs.atari.dqn import atari_dqn, atari_dqn_debug, atari_r2d1
-from rlpyt.experiments.configs.compose import with_parts
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.compose import with_parts
+from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.registry import ALGORITHMS
 from rlpyt.experiments.run import train
-from rlpyt.experiments.scripts.train import atari
+from rlpyt.experiments.scripts.train import TrainScript
 from rlpyt.experiments.video import record_video
 from rlpyt.models.dqn.noisy import noisy_layers
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
@@ -147,7 +147,8 @@ def test_configs_of_rlpyt_are_arguments_of_its_classes(module):
         if key == "rmsprop":
             Algo = partial(DQN, OptimCls=torch.optim.RMSprop)
         Agent = AtariR2d1Agent if recurrent else AtariCatDqnAgent if categorical else AtariDqnAgent
-        runner = atari(module.configs, Algo, Agent, GpuSampler).runner(config, affinity={})
+        script = TrainScript(module.configs, Algo, Agent, GpuSampler, AtariEnv)
+        runner = script.runner(config, affinity={})
         assert runner.n_steps > runner.algo.min_steps_learn
         AtariEnv(**config["eval_env"])
         if (Agent, config["model"], config["env"]) not in built:  # models take a second each

@@ -12,9 +12,9 @@ import torch
 import rlpyt
 from rlpyt.experiments import run as run_module
 from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import train
 from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress

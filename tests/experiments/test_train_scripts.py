@@ -17,7 +17,9 @@ from rlpyt.experiments.configs.atari.pg import (
     atari_lstm_a2c,
     atari_lstm_ppo,
 )
-from rlpyt.experiments.configs.compose import with_parts
+from rlpyt.experiments.configs.data import FILE
+from rlpyt.experiments.presets.compose import with_parts
+from rlpyt.experiments.scripts import table
 from rlpyt.experiments.scripts.launching import GAMES, ROBOTS, games, launch, robots
 from rlpyt.experiments.scripts.mujoco.qpg.train import mujoco_td3_async_cpu, mujoco_td3_serial
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
@@ -49,10 +51,26 @@ def test_all_scripts_of_rlpyt_exist():
 
 
 def test_configurations_hold_the_settings_of_rlpyt():
-    rlpyts = json.loads(Path(__file__).with_name("rlpyt_configs.json").read_text())
-    for module, configs in rlpyts.items():
-        ours = importlib.import_module(f"rlpyt.experiments.configs.{module}").configs
-        assert {str(key): config for key, config in ours.items()} == configs
+    """A few of them, as rlpyt's files of 2020 have them."""
+    rlpyts = {
+        "atari.dqn.atari_dqn": ("ernbw", "algo", "n_step_return", 3),
+        "atari.dqn.atari_r2d1": ("r2d1", "algo", "store_rnn_state_interval", 40),
+        "atari.pg.atari_lstm_a2c": ("0", "algo", "clip_grad_norm", 1.0),
+        "mujoco.pg.mujoco_ppo": ("ppo_1M_serial", "algo", "ratio_clip", 0.2),
+        "mujoco.qpg.mujoco_td3": ("td3_1M_serial", "algo", "policy_update_interval", 2),
+    }
+    for module, (key, part, name, value) in rlpyts.items():
+        configs = importlib.import_module(f"rlpyt.experiments.configs.{module}").configs
+        assert configs[key][part][name] == value
+
+
+def test_files_of_settings_and_scripts_are_those_of_their_tables():
+    configs = json.loads(FILE.read_text())
+    modules = (path for path in FILE.parent.glob("*/*/[!_]*.py"))
+    assert {".".join(p.relative_to(FILE.parent).with_suffix("").parts) for p in modules} == {
+        *configs
+    }
+    assert {path.stem for path in SCRIPTS} == {*table.SCRIPTS, *table.ALIASES}
 
 
 def test_configurations_share_no_dictionary():

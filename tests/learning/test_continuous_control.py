@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import load, train
 
 EVERY = ["ddpg", "td3", "sac", "sac_v"]

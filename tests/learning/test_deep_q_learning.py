@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rlpyt.experiments.configs.presets import layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import load, train
 
 SMALL = dict(min_steps_learn=300, replay_size=5000, eps_steps=2000, target_update_interval=50)

@@ -1,1 +1,1 @@
-"""Tested settings of algorithms, for the command line (presets) and for scripts."""
+"""Settings of rlpyt (2020), for its scripts; the data is in ``rlpyt.json``."""

@@ -13,20 +13,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
-from rlpyt.envs.gym import make
 from rlpyt.errors import USAGE
-from rlpyt.experiments.configs.atari.dqn.atari_dqn_debug import COLLECTORS, REPLAY_BUFFERS
-from rlpyt.experiments.configs.compose import Parts
+from rlpyt.experiments.configs.data import Parts
+from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.runners.async_rl import AsyncRl, AsyncRlEval
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
+from rlpyt.samplers.parallel.gpu.collectors import GpuResetCollector
 from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.variant import VARIANT, load_variant, update_config
 from rlpyt.utils.logging.context import logger_context
 from rlpyt.utils.names import UnknownName
 
+# Classes that ``atari_dqn_debug`` names.
+COLLECTORS: dict[str, Any] = {"reset_collector": GpuResetCollector}
+REPLAY_BUFFERS: dict[str, Any] = {
+    "monolithic_uniform_frame": UniformReplayFrameBuffer,
+    "uniform_noframe": UniformReplayBuffer,
+}
 NETWORKS = {"model": "model_kwargs", "q_model": "q_model_kwargs", "v_model": "v_model_kwargs"}
 
 
@@ -42,7 +48,7 @@ class TrainScript:
     AlgoCls: Any
     AgentCls: Any
     SamplerCls: Any
-    EnvCls: Any = AtariEnv
+    EnvCls: Any
     # arguments of the sampler, in addition to those of the configuration
     sampler_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -171,14 +177,3 @@ def _with_class(
 def _exit(message: str) -> NoReturn:
     print(message, file=sys.stderr)
     raise SystemExit(USAGE)
-
-
-def atari(configs: Mapping[str, Parts], Algo: Any, Agent: Any, Sampler: Any) -> TrainScript:
-    """Return a train script for Atari games."""
-    sampler_kwargs = {"TrajInfoCls": AtariTrajInfo}
-    return TrainScript(configs, Algo, Agent, Sampler, AtariEnv, sampler_kwargs)
-
-
-def mujoco(configs: Mapping[str, Parts], Algo: Any, Agent: Any, Sampler: Any) -> TrainScript:
-    """Return a train script for MuJoCo and other gymnasium environments."""
-    return TrainScript(configs, Algo, Agent, Sampler, make)

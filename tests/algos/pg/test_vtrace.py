@@ -15,8 +15,8 @@ from rlpyt.algos.pg.vtrace import VTrace
 from rlpyt.envs.toy import DelayEnv, MemoryEnv, ReachEnv, TruncationEnv
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.build import build_algo
-from rlpyt.experiments.configs.presets import FAMILIES, layers
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.presets.families import FAMILIES, layers
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler

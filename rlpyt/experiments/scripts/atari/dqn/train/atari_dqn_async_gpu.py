@@ -1,12 +1,5 @@
 """DQN on Atari, with asynchronous sampling and action servers."""
 
-from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
-from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.experiments.configs.atari.dqn.atari_dqn import configs
-from rlpyt.experiments.scripts.train import atari
-from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.experiments.scripts.table import script
 
-build_and_train = atari(configs, DQN, AtariDqnAgent, AsyncGpuSampler)
-
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

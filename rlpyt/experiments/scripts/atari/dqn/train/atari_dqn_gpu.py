@@ -1,12 +1,5 @@
 """DQN on Atari, acting in the master process, on a GPU if the code has one."""
 
-from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
-from rlpyt.algos.dqn.dqn import DQN
-from rlpyt.experiments.configs.atari.dqn.atari_dqn import configs
-from rlpyt.experiments.scripts.train import atari
-from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.experiments.scripts.table import script
 
-build_and_train = atari(configs, DQN, AtariDqnAgent, GpuSampler)
-
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

@@ -1,6 +1,5 @@
 """Alias of `atari_dqn_gpu`."""
 
-from rlpyt.experiments.scripts.atari.dqn.train.atari_dqn_gpu import build_and_train
+from rlpyt.experiments.scripts.table import script
 
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

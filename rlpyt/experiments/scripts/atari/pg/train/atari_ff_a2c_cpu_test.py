@@ -1,6 +1,5 @@
 """Alias of `atari_ff_a2c_cpu`."""
 
-from rlpyt.experiments.scripts.atari.pg.train.atari_ff_a2c_cpu import build_and_train
+from rlpyt.experiments.scripts.table import script
 
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

@@ -1,12 +1,5 @@
 """A2C on Atari, acting in the master process, in one rank or as many as in the code."""
 
-from rlpyt.agents.pg.atari import AtariFfAgent
-from rlpyt.algos.pg.a2c import A2C
-from rlpyt.experiments.configs.atari.pg.atari_ff_a2c import configs
-from rlpyt.experiments.scripts.train import atari
-from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.experiments.scripts.table import script
 
-build_and_train = atari(configs, A2C, AtariFfAgent, GpuSampler)
-
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

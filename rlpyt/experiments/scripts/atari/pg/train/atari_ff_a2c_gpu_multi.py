@@ -1,6 +1,5 @@
 """Alias of `atari_ff_a2c_gpu`, for the key `2gpu`."""
 
-from rlpyt.experiments.scripts.atari.pg.train.atari_ff_a2c_gpu import build_and_train
+from rlpyt.experiments.scripts.table import script
 
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

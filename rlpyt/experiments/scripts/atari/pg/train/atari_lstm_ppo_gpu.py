@@ -1,12 +1,5 @@
 """Recurrent PPO on Atari, acting in the master process."""
 
-from rlpyt.agents.pg.atari import AtariLstmAgent
-from rlpyt.algos.pg.ppo import PPO
-from rlpyt.experiments.configs.atari.pg.atari_lstm_ppo import configs
-from rlpyt.experiments.scripts.train import atari
-from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.experiments.scripts.table import script
 
-build_and_train = atari(configs, PPO, AtariLstmAgent, GpuSampler)
-
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

@@ -1,12 +1,5 @@
 """PPO on MuJoCo, acting in worker processes."""
 
-from rlpyt.agents.pg.mujoco import MujocoFfAgent
-from rlpyt.algos.pg.ppo import PPO
-from rlpyt.experiments.configs.mujoco.pg.mujoco_ppo import configs
-from rlpyt.experiments.scripts.train import mujoco
-from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.experiments.scripts.table import script
 
-build_and_train = mujoco(configs, PPO, MujocoFfAgent, CpuSampler)
-
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

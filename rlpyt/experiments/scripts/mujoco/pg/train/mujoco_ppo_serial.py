@@ -1,6 +1,5 @@
 """Alias of `mujoco_ff_ppo_serial`."""
 
-from rlpyt.experiments.scripts.mujoco.pg.train.mujoco_ff_ppo_serial import build_and_train
+from rlpyt.experiments.scripts.table import script
 
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

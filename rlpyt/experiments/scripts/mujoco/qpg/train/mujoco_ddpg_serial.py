@@ -1,12 +1,5 @@
 """DDPG on MuJoCo, in one process."""
 
-from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
-from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.experiments.configs.mujoco.qpg.mujoco_ddpg import configs
-from rlpyt.experiments.scripts.train import mujoco
-from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.experiments.scripts.table import script
 
-build_and_train = mujoco(configs, DDPG, DdpgAgent, SerialSampler)
-
-if __name__ == "__main__":
-    build_and_train.main()
+build_and_train = script(__file__, __name__)

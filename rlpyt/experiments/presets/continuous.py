@@ -1,6 +1,6 @@
 """Presets of actor-critic algorithms with replay: continuous control, and SAC for any actions."""
 
-from rlpyt.experiments.configs.compose import Parts, with_parts
+from rlpyt.experiments.presets.compose import Parts, with_parts
 
 # Small bounded tasks such as Pendulum: one environment, one update per step, small networks.
 _CLASSIC: Parts = {

@@ -1,6 +1,6 @@
 """Presets of deep Q-learning."""
 
-from rlpyt.experiments.configs.compose import Parts, with_parts
+from rlpyt.experiments.presets.compose import Parts, with_parts
 
 # All three seeds of DQN end CartPole at 500. With 1-step returns, twice the learning rate and no
 # double Q-learning, one seed ended at 169. Quantile losses are smaller, and such algorithms ended

@@ -6,7 +6,7 @@ candidates times episodes.
 
 from typing import Any
 
-from rlpyt.experiments.configs.compose import Parts, with_parts
+from rlpyt.experiments.presets.compose import Parts, with_parts
 
 _CMAES = {"sigma0": 1.0}
 _CEM = {"sigma0": 1.0, "elite_frac": 0.25, "extra_std": 0.5, "extra_itrs": 100}

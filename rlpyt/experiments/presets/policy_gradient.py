@@ -1,7 +1,7 @@
 """Presets of A2C, PPO and V-trace (also called IMPALA)."""
 
-from rlpyt.experiments.configs.compose import Parts, with_parts
-from rlpyt.experiments.configs.q_learning import MINATAR_NETWORK
+from rlpyt.experiments.presets.compose import Parts, with_parts
+from rlpyt.experiments.presets.q_learning import MINATAR_NETWORK
 
 # Common settings of A2C and PPO, overridden by presets.
 _ALGO = {

@@ -8,7 +8,7 @@ are changes for single environments.
 from collections.abc import Mapping
 from typing import Any
 
-from rlpyt.experiments.configs import continuous, evolution, policy_gradient, q_learning
+from rlpyt.experiments.presets import continuous, evolution, policy_gradient, q_learning
 from rlpyt.utils.names import UnknownName
 
 Preset = Mapping[str, Any]

@@ -1,0 +1,1 @@
+"""Presets of the command line: settings that learn, by family of environments."""
