@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from rlpyt.processes.call import run_in_child
-from rlpyt.testing.leaks import left_since, take_stock
 from rlpyt.utils import processes
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
+from tests.oracles.leaks import left_since, take_stock
 
 wait_for_helpers_at_exit()
 

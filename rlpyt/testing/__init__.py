@@ -1,6 +1,6 @@
 """Conformance checks for custom parts.
 
-Environments, agents, encoders, memories, distributions, samplers and replays.
+Environments, agents, encoders, memories and distributions.
 """
 
 from rlpyt.testing.agent import check_agent
@@ -8,9 +8,7 @@ from rlpyt.testing.distribution import check_distribution
 from rlpyt.testing.encoder import check_encoder
 from rlpyt.testing.env import check_env
 from rlpyt.testing.memory import check_memory
-from rlpyt.testing.replay import check_replay
 from rlpyt.testing.report import ConformanceError, ConformanceWarning, Finding, Report
-from rlpyt.testing.sampler import check_sampler
 
 __all__ = [
     "ConformanceError",
@@ -22,6 +20,4 @@ __all__ = [
     "check_encoder",
     "check_env",
     "check_memory",
-    "check_replay",
-    "check_sampler",
 ]

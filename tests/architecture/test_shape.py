@@ -142,8 +142,7 @@ BETWEEN_PARENT_AND_CHILD = {
 # Bytes that this process has made itself: copies of agents and the like.
 OWN_BYTES = {
     *("samplers/sampler.py", "samplers/async_/base.py", "samplers/ray_sampler.py"),
-    *("testing/agent_case.py", "testing/env_values.py", "testing/replay.py"),
-    *("testing/sampler_runs.py", "utils/serialize.py"),
+    *("testing/agent_case.py", "testing/env_values.py", "utils/serialize.py"),
 }
 
 

@@ -4,8 +4,8 @@ from rlpyt.replays.non_sequence import frame, prioritized, time_limit, uniform
 from rlpyt.replays.sequence import frame as seq_frame
 from rlpyt.replays.sequence import prioritized as seq_prioritized
 from rlpyt.replays.sequence import uniform as seq_uniform
-from rlpyt.testing.plain_replay import Episodes
 from rlpyt.testing.trees import difference
+from tests.oracles.plain_replay import Episodes
 
 LOCAL = [
     uniform.UniformReplayBuffer,

@@ -15,9 +15,9 @@ from rlpyt.replays.non_sequence.time_limit import (
 )
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.replays.sequence.frame import PrioritizedSequenceReplayFrameBuffer
-from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple, namedtuple_class
+from tests.oracles.plain_replay import Episodes
 
 Camera = namedtuple_class("Camera", ["image", "joints"])
 Move = namedtuple_class("Move", ["turn", "push"])

@@ -6,7 +6,7 @@ import pytest
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.non_sequence.time_limit import TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from rlpyt.testing.plain_replay import Episodes
+from tests.oracles.plain_replay import Episodes
 from tests.replays.every_replay import LOCAL, SHARED, assert_same, make
 
 ALL = [*LOCAL, SHARED[3]]

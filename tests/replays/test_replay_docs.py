@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
-from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.collections import namedarraytuple
+from tests.oracles.plain_replay import Episodes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
 

@@ -6,8 +6,8 @@ import pytest
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations
 from rlpyt.replays.non_sequence import frame, prioritized, uniform
-from rlpyt.testing.plain_replay import Episodes, PlainReplay
 from rlpyt.utils.buffer import numpify_buffer
+from tests.oracles.plain_replay import Episodes, PlainReplay
 from tests.replays.every_replay import LOCAL, SHARED, assert_same, update
 
 B, C, ROWS, DISCOUNT = 2, 3, 48, 0.9

@@ -11,8 +11,8 @@ from rlpyt.replays.non_sequence.prioritized import (
     PrioritizedReplayBuffer,
 )
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.buffer import buffer_to
+from tests.oracles.plain_replay import Episodes
 
 
 def make(T=12, B=2, **kwargs):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
-from rlpyt.testing.plain_replay import Episodes
+from tests.oracles.plain_replay import Episodes
 
 DEFAULT = 3.0
 

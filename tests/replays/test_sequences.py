@@ -12,7 +12,7 @@ from rlpyt.replays.sequence.frame import (
 )
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
-from rlpyt.testing.plain_replay import Episodes, PlainReplay
+from tests.oracles.plain_replay import Episodes, PlainReplay
 
 REPLAYS = [
     UniformSequenceReplayBuffer,

@@ -28,8 +28,8 @@ from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import SumTree
-from rlpyt.testing.plain_replay import Episodes
 from rlpyt.utils.collections import namedarraytuple
+from tests.oracles.plain_replay import Episodes
 
 
 def filled(cls, T=12, **kwargs):

@@ -14,9 +14,9 @@ from rlpyt.replays.non_sequence.frame import (
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer, TlUniformReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-from rlpyt.testing.plain_replay import Episodes, PlainReplay
 from rlpyt.utils.buffer import buffer_from_example
 from rlpyt.utils.collections import namedarraytuple
+from tests.oracles.plain_replay import Episodes, PlainReplay
 
 REPLAYS = [
     UniformReplayBuffer,

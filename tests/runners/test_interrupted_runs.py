@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpyt.testing.leaks import left_since, take_stock
+from tests.oracles.leaks import left_since, take_stock
 from tests.programs import Program, run_script
 from tests.runners import resumable_run
 from tests.runners.test_minibatch_rl import unmeasured

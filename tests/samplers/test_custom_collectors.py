@@ -21,8 +21,8 @@ from rlpyt.samplers.collectors import (
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.testing import check_sampler
 from rlpyt.utils.seed import env_seed
+from tests.oracles.sampler import check_sampler
 
 PAGE = Path(__file__).parents[2] / "docs" / "sampling.md"
 T, B, SEED, VICTIM = 6, 4, 3, 2  # the victim is the first environment of the second worker

@@ -32,7 +32,7 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
     error.__traceback__ = None
-    import rlpyt.testing.leaks
+    import tests.oracles.leaks
 """
 
 

@@ -11,7 +11,7 @@ ray = pytest.importorskip("ray")
 from rlpyt.envs.toy import CountEnv
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.ray_sampler import RaySampler
-from rlpyt.testing.leaks import left_since, take_stock
+from tests.oracles.leaks import left_since, take_stock
 from tests.parts import EchoAgent
 
 pytestmark = pytest.mark.usefixtures("importable")

@@ -22,11 +22,11 @@ from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.testing import check_sampler
 from rlpyt.utils.logging.context import run_context
 from tests.agents.test_observation_groups import agent_of
 from tests.agents.test_observation_groups import make as make_groups
 from tests.masked_env import MaskedEnv
+from tests.oracles.sampler import check_sampler
 from tests.parts import EchoAgent, ShapedCountEnv
 from tests.samplers.test_matrix import assert_same, described, stochastic_agent
 

@@ -37,9 +37,9 @@ import torch
 from benchmarks.harness import describe_machine
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.testing.leaks import left_since, take_stock
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from tests.faulty import FaultyEnv
+from tests.oracles.leaks import left_since, take_stock
 from tests.soak.chaos_async import ASYNC_KINDS, AsyncTrial, draw_async_trial
 from tests.soak.chaos_ranks import RANK_KINDS, RankTrial, draw_rank_trial, warm_up
 from tests.soak.chaos_trials import IGNORED, KINDS, Trial, draw_trial, small_agent

@@ -10,8 +10,8 @@ from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.replays.sequence import frame as sequence_frame
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
-from rlpyt.testing import ConformanceError, check_replay
-from rlpyt.testing.replay import CHECKS, examine_replay
+from rlpyt.testing import ConformanceError
+from tests.oracles.replay import CHECKS, check_replay, examine_replay
 
 PRIORITIES = {"ticket", "is-weights", "zero-priority"}
 

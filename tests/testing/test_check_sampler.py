@@ -15,8 +15,9 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import (
 from rlpyt.samplers.parallel.gpu.collectors import GpuWaitResetCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.testing import ConformanceError, ConformanceWarning, check_sampler, sampler_runs
-from rlpyt.testing.sampler import CHECKS
+from rlpyt.testing import ConformanceError, ConformanceWarning
+from tests.oracles import sampler_runs
+from tests.oracles.sampler import CHECKS, check_sampler
 from tests.parts import EchoAgent, ForgetfulEchoAgent
 from tests.testing import odd_samplers
 from tests.testing.odd_samplers import changed, returning, telling

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlpyt.testing import agent, env, replay, sampler
+from rlpyt.testing import agent, env
+from tests.oracles import replay, sampler
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 

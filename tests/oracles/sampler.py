@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from rlpyt.testing import sampler_batches as batches
 from rlpyt.testing.report import Report
-from rlpyt.testing.sampler_runs import SamplerCase
+from tests.oracles import sampler_batches as batches
+from tests.oracles.sampler_runs import SamplerCase
 
 CHECKS = {
     "batch": "Samples of tensors [T, B, ...], every entry written",
@@ -43,7 +43,7 @@ def check_sampler(
 
     >>> from rlpyt.envs.toy import MemoryEnv
     >>> from rlpyt.samplers.serial.sampler import SerialSampler
-    >>> from rlpyt.testing import check_sampler
+    >>> from tests.oracles.sampler import check_sampler
     >>> check_sampler(SerialSampler, MemoryEnv).ok
     True
 
@@ -59,7 +59,7 @@ def check_sampler(
             ``deterministic_acting``); ``None`` allows rounding differences, which arise when a
             network acts for another number of rows at a time.
         evaluate: True if the sampler can evaluate.
-        skip: names of checks (``rlpyt.testing.sampler.CHECKS``) whose findings to leave out.
+        skip: names of checks (``tests.oracles.sampler.CHECKS``) whose findings to leave out.
 
     Returns:
         The report, if there are no errors. Warnings are issued as `ConformanceWarning`.

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from rlpyt.errors import ReplayNotReady
-from rlpyt.testing.plain_replay import Episodes, PlainReplay
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import difference
 from rlpyt.utils.buffer import numpify_buffer
 from rlpyt.utils.serialize import loads
+from tests.oracles.plain_replay import Episodes, PlainReplay
 
 CHECKS = {
     "construction": "takes example, size, B, discount and n_step_return by name",
@@ -46,7 +46,7 @@ def check_replay(
     kinds of storage fit; some episodes terminate, others are truncated.
 
     >>> from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
-    >>> from rlpyt.testing import check_replay
+    >>> from tests.oracles.replay import check_replay
     >>> check_replay(UniformReplayBuffer).ok
     True
 
@@ -55,7 +55,7 @@ def check_replay(
         n_step_return: rewards in a return.
         size: transitions that the replay holds.
         seed: seed of steps and draws.
-        skip: names of checks (``rlpyt.testing.replay.CHECKS``) whose findings to leave out:
+        skip: names of checks (``tests.oracles.replay.CHECKS``) whose findings to leave out:
             "inputs" and "targets" if the replay changes observations on purpose, "coverage" if it
             leaves rows out on purpose.
         kwargs: further arguments of the replay, such as ``batch_T`` and ``rnn_state_interval``.

@@ -8,9 +8,9 @@ import torch
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.testing.report import Stop
-from rlpyt.testing.sampler_runs import SamplerCase
 from rlpyt.testing.trees import RTOL, difference
 from rlpyt.utils.buffer import _named_leaves, leaves_of
+from tests.oracles.sampler_runs import SamplerCase
 
 WITHOUT_T = ("agent.bootstrap_value",)  # [1, B]
 

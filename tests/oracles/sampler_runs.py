@@ -11,11 +11,11 @@ import torch
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.environments import with_rows
-from rlpyt.testing.leaks import left_since, take_stock
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import copied
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import _named_leaves
+from tests.oracles.leaks import left_since, take_stock
 
 PATIENCE_S = 5.0  # for processes and files to be gone after shutdown
 EVAL_T = 250  # largest number of steps of each evaluation environment
