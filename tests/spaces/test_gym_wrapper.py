@@ -1,3 +1,4 @@
+import inspect
 import pickle
 import subprocess
 import sys
@@ -249,6 +250,9 @@ def test_flat_elements_are_vectors_and_revert_to_the_dtype_and_shape_of_the_spac
     assert (GymSpaceWrapper(space, name="act") == wrapper) == (space.shape == (size,))
 
 
+@pytest.mark.skipif(
+    "dtype" not in inspect.signature(G.Discrete).parameters, reason="Gymnasium before 1.2"
+)
 @pytest.mark.parametrize("dtype, start", [(np.int32, 0), (np.int8, -1), (np.uint8, 2)])
 def test_a_discrete_action_has_the_dtype_of_its_space(dtype, start):
     space = G.Discrete(3, start=start, dtype=dtype)

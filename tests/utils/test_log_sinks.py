@@ -5,11 +5,9 @@ import os
 import subprocess
 import sys
 import types
-import warnings
 
 import pytest
 
-from rlpyt.utils.logging.console import prefix_log, tee_log
 from rlpyt.utils.logging.logger import Logger
 from rlpyt.utils.logging.sinks import (
     CallbackSink,
@@ -264,10 +262,3 @@ def test_a_missing_tensorboard_error_names_the_remedy(log, monkeypatch, tmp_path
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ImportError, match=r"Run: .*\[tensorboard\]"):
         log.set_tf_summary_dir(tmp_path)
-
-
-def test_small_console_helpers(tmp_path, capsys):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        prefix_log("a: ", tee_log(str(tmp_path / "log")))("text")
-    assert (tmp_path / "log").read_text() == capsys.readouterr().out == "a: text\n"

@@ -1,13 +1,8 @@
-"""Terminal output: colors, lines that survive a broken pipe, live tables.
-
-Also questions to the user, and script values that the command line can override (``tweak``).
-"""
+"""Terminal output: colors, lines that survive a broken pipe, live tables."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import io
 import os
 import re
@@ -47,11 +42,6 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
         raise ValueError(f"color={color!r} is unknown; use one of {sorted(color2num)}.")
     codes = [str(color2num[color] + 10 * highlight)] + ["1"] * bold
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
-
-
-def mkdir_p(path: str | os.PathLike[str]) -> None:
-    """Create a directory and its parents if they do not exist."""
-    os.makedirs(path or ".", exist_ok=True)
 
 
 def log(s: Any) -> None:
@@ -221,138 +211,3 @@ class Message(SimpleMessage):
         global MESSAGE_DEPTH
         MESSAGE_DEPTH -= 1
         super().__exit__(*error)
-
-
-def prefix_log(prefix: str, logger: Callable[[str], None] = log) -> Callable[[str], None]:
-    """Return a logging function that puts ``prefix`` before every line."""
-    return lambda s: logger(prefix + s)
-
-
-def tee_log(file_name: str) -> Callable[[str], None]:
-    """Return a logging function that prints lines and appends them to a file."""
-
-    def write(s: str) -> None:
-        log(s)
-        with open(file_name, "a", encoding="utf-8") as file:
-            file.write(f"{s}\n")
-
-    return write
-
-
-def query_yes_no(question: str, default: str | None = "yes") -> bool:
-    """Ask on the terminal until the answer is yes or no.
-
-    Args:
-        question: printed before the choices.
-        default: "yes" or "no", the meaning of an empty answer; ``None``: ask again.
-
-    Raises:
-        ValueError: `default` is not "yes", "no" or ``None``.
-        EOFError: standard input has ended and `default` is ``None``.
-    """
-    choices = {"yes": "[Y/n]", "no": "[y/N]", None: "[y/n]"}
-    if default not in choices:
-        raise ValueError(f"default must be 'yes', 'no' or None, got {default!r}.")
-    while True:
-        try:
-            answer = input(f"{question} {choices[default]} ").strip().lower()
-        except EOFError:
-            if default is None:
-                raise
-            answer = ""
-        answer = answer or default or ""
-        if answer and "yes".startswith(answer):
-            return True
-        if answer and "no".startswith(answer):
-            return False
-        log("Please answer yes or no.")
-
-
-def collect_args() -> dict[str, str]:
-    """Return the command line's ``--name value`` and ``--name=value`` as ``{name: value}``.
-
-    Hyphens in names become underscores; a name without a value has the value "True".
-    """
-    found: dict[str, str] = {}
-    name = ""
-    for word in sys.argv[1:]:
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            name = name.replace("-", "_")
-            found[name] = value or "True"
-        elif name:
-            found[name] = word
-            name = ""
-    return found
-
-
-def type_hint(arg_name: str, arg_type: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """Return a decorator that sets the type to which ``tweakfun`` converts an argument."""
-
-    def decorate(fun: Any) -> Any:
-        fun.type_hints = {**getattr(fun, "type_hints", {}), arg_name: arg_type}
-        return fun
-
-    return decorate
-
-
-def tweak(fun_or_val: Any, identifier: str | None = None) -> Any:
-    """Override a value, or a function's arguments, from the command line.
-
-    See ``tweakval`` and, for functions and classes, ``tweakfun``.
-    """
-    if callable(fun_or_val):
-        return tweakfun(fun_or_val, identifier)
-    if identifier is None:
-        raise ValueError("tweak needs the name of the value. Call tweak(value, 'name').")
-    return tweakval(fun_or_val, identifier)
-
-
-def tweakval(val: Any, identifier: str) -> Any:
-    """Return the value of ``--identifier`` on the command line, or ``val`` if it is not given.
-
-    Raises:
-        ValueError: the given string cannot be converted to the type of ``val``.
-    """
-    text = collect_args().get(identifier.replace("-", "_"))
-    return val if text is None else _converted(text, type(val), identifier)
-
-
-def tweakfun(fun: Callable[..., Any], alt: str | None = None) -> Callable[..., Any]:
-    """Wrap ``fun`` so that ``--name-argument value`` on the command line overrides its arguments.
-
-    Values are converted to the type of a ``type_hint``, else of the overridden value or default.
-
-    Args:
-        fun: a function or class.
-        alt: the name on the command line; ``None``: that of ``fun``.
-    """
-    prefix = (alt or fun.__name__).replace("-", "_").lower() + "_"
-    signature = inspect.signature(fun)
-
-    @functools.wraps(fun)
-    def tweaked(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind_partial(*args, **kwargs)
-        given = collect_args()
-        for name, parameter in signature.parameters.items():
-            text = given.get((prefix + name).lower())
-            if text is not None:
-                example = bound.arguments.get(name, parameter.default)
-                hint = getattr(fun, "type_hints", {}).get(name, type(example))
-                bound.arguments[name] = _converted(text, hint, prefix + name)
-        return fun(*bound.args, **bound.kwargs)
-
-    return tweaked
-
-
-def _converted(text: str, kind: Any, name: str) -> Any:
-    if kind is bool:
-        if text.lower() not in ("true", "1", "false", "0"):
-            raise ValueError(f"--{name} must be True or False, got {text!r}.")
-        return text.lower() in ("true", "1")
-    if kind in (type(None), type):  # type unknown: keep the string
-        return text
-    try:
-        return kind(text)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"--{name} must be of type {kind.__name__}, got {text!r}.") from error
