@@ -8,6 +8,8 @@ import runpy
 from pathlib import Path
 from pkgutil import resolve_name
 
+from sphinx.util.inspect import stringify_signature
+
 ROOT = Path(__file__).parents[1]
 # The workflow that publishes the site sets the variable.
 PACKAGE = runpy.run_path(str(ROOT / "rlpyt" / "version.py"))
@@ -19,20 +21,29 @@ release = PACKAGE["VERSION"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.linkcode",
+    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "sphinx_design",
 ]
 root_doc = "index"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"rlpyt {release}"
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "text"  # of blocks without a language, which are commands and output
 default_role = "code"  # docstrings have `name` for names
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # signatures are long enough without them
+autodoc_typehints_format = "short"
+napoleon_use_ivar = True
+suppress_warnings = ["ref.python"]  # attributes of one name in several classes
+python_maximum_signature_line_length = 88  # longer ones have a line for each argument
+python_display_short_literal_types = True
 autodoc_preserve_defaults = True
 
 HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
+MARKS = re.compile(r"(`[^`]*`)|(?<![\\*\w])(\*(?=\w)|\|)")  # of [*lead, A] and |x|, outside of code
 RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
 
 
@@ -73,23 +84,41 @@ def signature(app, what, name, cls, options, given, returned):
     """Show the arguments of a class's ``__init__``; parts of a run have a general ``__new__``."""
     if what != "class":
         return None
+    if not inspect.isfunction(cls.__init__):  # written in C
+        return None
     if dataclasses.is_dataclass(cls):
         return "(**hyperparameters)", returned
     _self, *arguments = inspect.signature(cls.__init__).parameters.values()
-    shown = [argument.replace(annotation=argument.empty) for argument in arguments]
-    return str(inspect.Signature(shown)), returned
+    return stringify_signature(
+        inspect.Signature(arguments), short_literals=True, unqualified_typehints=True
+    ), ""
+
+
+def linkcode_resolve(domain, info):
+    """Return the address of an object's source, for the links of the API reference."""
+    try:
+        found = resolve_name(f"{info['module']}:{info['fullname']}")
+        found = inspect.unwrap(found.fget if isinstance(found, property) else found)
+        file = Path(inspect.getsourcefile(found)).relative_to(ROOT)
+        lines, first = inspect.getsourcelines(found)
+    except (AttributeError, TypeError, ValueError, OSError):  # an attribute, or made elsewhere
+        return None
+    return f"{REPOSITORY}/blob/main/{file}#L{first}-L{first + len(lines) - 1}"
 
 
 def escape(app, what, name, value, options, lines):
     """Escape ``**kwargs``, which is bold text to docutils, and mark indented code as such."""
     text = "\n".join(lines).replace(":param **", r":param \*\*")
+    text = MARKS.sub(lambda found: found[1] or f"\\{found[2]}", text)
     text = re.sub(r"(?m)^([^\s:*-].*\n)\n(?= {4}\S)", r"\1\n::\n\n", text)
     lines[:] = text.split("\n")
 
 
 def skip(app, what, name, member, skipped, options):
-    """Leave out classes that are attributes of classes."""
-    return True if what == "class" and isinstance(member, type) else None
+    """Leave out classes that are attributes of classes, and what a module imports from others."""
+    if what == "class":
+        return True if isinstance(member, type) else None
+    return None if str(getattr(member, "__module__", "rlpyt")).startswith("rlpyt") else True
 
 
 def setup(app):

@@ -24,7 +24,7 @@ class QpgAlgo(ReplayAlgo):
     """Base class of off-policy actor-critic algorithms (DDPG, TD3, SAC).
 
     Attributes:
-        steps: the `GradientStep`s, by name.
+        steps: the `GradientStep` objects, by name.
     """
 
     # Hyperparameters that every subclass declares, in addition to those of the base.

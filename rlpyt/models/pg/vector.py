@@ -114,8 +114,8 @@ class GaussianMlpModel(MujocoFfModel):
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes, nonlinearity: of both MLPs.
-        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, with_value,
-            encoders: arguments of `MujocoFfModel`.
+        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip: see `MujocoFfModel`.
+        encoder, encoders, with_value: see `MujocoFfModel`.
     """
 
     def __init__(
