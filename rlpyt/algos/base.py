@@ -292,6 +292,8 @@ class RlAlgorithm(Recorded):
     def record(self, **statistics: torch.Tensor) -> None:
         """Log the means of tensors of this update, in columns of these names.
 
+        A name that is recorded again belongs to the next update.
+
         This is for statistics that ``loss`` computes but does not return. The means are computed
         and read from the device once per iteration. NaN entries do not count, except in scalars.
         Columns of names in ``recorded_fields`` exist from the first row on, others from the row in
@@ -314,6 +316,8 @@ class RlAlgorithm(Recorded):
             ) from None
         if torch.compiler.is_compiling():  # a copy costs less than a view of another tensor
             tensors = {name: x.clone() for name, x in tensors.items()}
+        elif any(name in self.recorded.current for name in tensors):  # of the next update
+            self.recorded.end_update()
         self.recorded.current.update(tensors)
 
     def make_opt_info(self, columns: Iterable[list[float]]) -> Any:

@@ -133,8 +133,10 @@ def class_named(name: Any, kind: str, methods: Sequence[str]) -> Any:
     """
     found = import_named(name, kind) if isinstance(name, str) else name
     if not isinstance(found, type) or not all(hasattr(found, method) for method in methods):
+        hint = " Give the class, and its arguments as settings (of an agent: args, model_cls)."
         raise ValueError(
             f"{kind}={name!r} must name a class with {' and '.join(methods)}, got {found!r:.80}."
+            f"{'' if isinstance(name, str | type) else hint}"
         )
     return found
 

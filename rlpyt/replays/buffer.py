@@ -18,7 +18,12 @@ from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rnn_states import RnnStateStore
 from rlpyt.replays.rows import RowBatch
-from rlpyt.replays.selection import PrioritySettings, UniformSelection
+from rlpyt.replays.selection import (
+    PrioritySettings,
+    UniformSelection,
+    multiples,
+    not_ready_error,
+)
 from rlpyt.replays.storage import FullStorage, check_example, default_capacity
 from rlpyt.replays.targets import NStep
 from rlpyt.replays.window import TransitionWindow, null_leaves
@@ -502,6 +507,31 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             T_idxs, B_idxs = self.sample_idxs(batch_B, *length)
             batch = self.extract_batch(T_idxs, B_idxs, *length)
             return self.selection.weigh(batch, T_idxs, B_idxs)
+
+    def newest(self, n: int) -> Any:
+        """Return the batch of the windows of the newest rows, the last being the newest.
+
+        It draws nothing, so that looking at a run does not change it. Void rows are left out.
+
+        Args:
+            n: number of rows of every environment.
+
+        Returns:
+            As ``sample_batch``, without importance weights: [n * B], or fewer if there are fewer.
+
+        Raises:
+            ReplayNotReady: no row can be sampled yet.
+            TypeError, ValueError: ``n`` is not a positive integer.
+        """
+        length = (self.batch_T,) if self.window.sequences else ()
+        with self._reading():
+            low, high = multiples(self.valid(*length), self.row_stride)
+            rows = np.arange(max(low, high - whole_number("n", n, 1)), high) * self.row_stride
+            T_idxs, B_idxs = np.repeat(rows % self.T, self.B), np.tile(np.arange(self.B), len(rows))
+            drawable = ~self.ring.void[T_idxs, B_idxs]
+            if not drawable.any():
+                raise not_ready_error(self.ring)
+            return self.extract_batch(T_idxs[drawable], B_idxs[drawable], *length)
 
     def sample_idxs(self, batch_B: int, batch_T: int | None = None) -> tuple[Array, Array]:
         """Draw rows; return (T_idxs, B_idxs), [batch_B] each."""

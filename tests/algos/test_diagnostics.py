@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rlpyt.algos import diagnostics
+from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.diagnostics import UpdateRecord, only_valid, read_means
 from rlpyt.algos.pg.ppo import PPO
 from tests.algos.test_updates import ALGOS, ready
@@ -20,6 +21,15 @@ def test_means_are_of_each_update_without_nan():
     assert read_means(record.take()) == {"a": [2, 4], "b": [3, 8]}
     assert record.take() == {} and read_means({}) == {}
     assert only_valid(torch.ones(2), torch.tensor([1.0, 0.0])).nanmean() == 1
+
+
+def test_a_name_that_is_recorded_again_begins_the_next_update():
+    """Algorithms from scratch may not know of updates."""
+    algo = RlAlgorithm()
+    for x in (1.0, 3.0):
+        algo.record(a=torch.tensor(x))
+        algo.record(b=torch.tensor(2 * x))
+    assert algo.read_recorded() == {"a": [1.0, 3.0], "b": [2.0, 6.0]}
 
 
 def test_a_record_that_nobody_reads_stays_small(monkeypatch):

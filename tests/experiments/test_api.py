@@ -261,6 +261,7 @@ def test_an_algorithm_without_a_preset_asks_for_an_agent(capsys):
         (f"{HERE}:Nothing", f"{HERE} has no 'Nothing'"),
         (f"{HERE}:WideModel", "must name a class with initialize and optimize_agent"),
         ("no_such_module:Algo", "No module named 'no_such_module'"),
+        (PPO(), "must name a class .* Give the class, and its arguments as settings"),
     ],
 )
 def test_wrong_classes_are_named(name, message):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.batch import FinalObservations, PrioritiesSamplesToBuffer
 from rlpyt.replays.non_sequence.frame import UniformReplayFrameBuffer
 from rlpyt.replays.non_sequence.time_limit import (
@@ -15,6 +16,7 @@ from rlpyt.replays.non_sequence.time_limit import (
 )
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.replays.sequence.frame import PrioritizedSequenceReplayFrameBuffer
+from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.utils.buffer import buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import namedarraytuple, namedtuple_class
 from tests.oracles.plain_replay import Episodes
@@ -263,3 +265,43 @@ def test_episodes_that_begin_unlike_any_stack_are_refused():
     samples.observation[3, 0, 0] = samples.observation[2, 0, 1]
     with pytest.raises(ValueError, match="neither zeros"):
         replay.append_samples(samples)
+
+
+def test_the_newest_rows_are_returned_in_order_without_a_draw():
+    example, samples = composite(9, 2)
+    replay = UniformReplayBuffer(example, 24, 2, seed=0)
+    with pytest.raises(ReplayNotReady):
+        replay.newest(1)
+    for _ in range(2):  # around the end of the ring
+        replay.append_samples(samples)
+    before = replay.rng.bit_generator.state
+    batch = replay.newest(3)
+    assert replay.rng.bit_generator.state == before
+    # The last row's next observation is not stored yet.
+    assert batch.return_.tolist() == [50, 51, 60, 61, 70, 71]
+    assert batch.action.turn.tolist() == batch.return_.tolist()
+    assert batch.target_inputs.observation.joints[:, 0].tolist() == [60, 61, 70, 71, 80, 81]
+    assert len(replay.newest(100).return_) == 2 * (replay.valid()[1] - replay.valid()[0])
+    with pytest.raises(ValueError, match="n"):
+        replay.newest(0)
+
+
+def test_the_newest_rows_leave_out_void_ones():
+    example, samples = composite(6, 2)
+    samples.done[3:, 1] = True
+    void = np.zeros((6, 2), bool)
+    void[4:, 1] = True
+    replay = UniformReplayBuffer(example, 12, 2, seed=0)
+    replay.append_batch(samples, void)
+    assert replay.newest(3).return_.tolist() == [20, 21, 30, 31, 40]
+
+
+def test_the_newest_sequences_start_at_stored_states():
+    episodes = Episodes(B=2, rnn=True)
+    replay = UniformSequenceReplayBuffer(
+        episodes.example, 48, 2, rnn_state_interval=3, batch_T=3, seed=0
+    )
+    samples, final = episodes.steps(13)
+    replay.append_samples(samples, final)
+    # Rows 9 to 11 and the next observation in row 12; of one after the other environment.
+    assert np.array_equal(replay.newest(1).all_reward[1:4].numpy(), samples.reward[9:12])
