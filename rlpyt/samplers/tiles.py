@@ -413,6 +413,9 @@ def _random_parameters(agent: BaseAgent) -> Iterator[None]:
             scale = 0.1 if parameter.dim() < 2 else parameter[0].numel() ** -0.5
             new = drawn * scale + (parameter.detach().cpu() if parameter.dim() < 2 else 0)
             parameter.data.copy_(new)
+    for module in random_model.modules():
+        if isinstance(module, torch.nn.RNNBase):
+            module.flatten_parameters()  # a copy's weights are apart, of which cuDNN warns
     agent.model = random_model
     try:
         yield
