@@ -25,7 +25,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,15 @@ class Experiment:
     def complete(self) -> bool:
         """Return True if the data of all seeds are saved."""
         return all((self.kept(seed) / "evaluation.json").exists() for seed in self.seeds)
+
+    @property
+    def shown(self) -> Experiment | None:
+        """Return the experiment with the seeds that have data; ``None``: it has none.
+
+        Until the seeds of the report are run, those on which settings were chosen are shown.
+        """
+        earlier = replace(self, seeds=EARLIER_SEEDS)
+        return self if self.complete else earlier if earlier.complete else None
 
     @property
     def evaluations(self) -> list[float]:
@@ -392,6 +401,27 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
 }  # fmt: skip
 
 
+# Tasks with a level at which they count as solved: the algorithms that are tried on each.
+OVERVIEW = {
+    "solved": [
+        *(f"{algo}-CartPole" for algo in ("ppo", "a2c", "vtrace", "dqn", "ddqn", "catdqn")),
+        *(f"{algo}-CartPole" for algo in ("rainbow", "qrdqn", "iqn")),
+        *("async-dqn-CartPole", "async-impala-CartPole", "ppo-Acrobot"),
+        *(f"{algo}-Pendulum" for algo in ("ppo", "ddpg", "td3", "sac", "sac_v")),
+        "async-sac-Pendulum",
+        *("ppo-memory-lstm", "a2c-memory-lstm", "vtrace-memory-lstm", "async-impala-memory-lstm"),
+    ]
+}
+LEVELS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "toy/memory": 0.95}
+WITH = {
+    "ddqn-CartPole": ", double, dueling, prioritized",
+    **{f"async-{name}": ", asynchronous" for name in ("dqn-CartPole", "impala-CartPole")},
+    "async-sac-Pendulum": ", asynchronous",
+    "async-impala-memory-lstm": ", LSTM, asynchronous",
+    **{f"{algo}-memory-lstm": ", LSTM" for algo in ("ppo", "a2c", "vtrace")},
+}
+
+
 def run(experiment: Experiment, seed: int) -> None:
     """Execute a run and save its data, unless they exist."""
     directory, kept = experiment.directory(seed), experiment.kept(seed)
@@ -430,19 +460,57 @@ def keep(directory: Path, kept: Path) -> None:
 
 def table(name: str) -> str:
     """Return a table of docs/results.md as Markdown, from saved data only."""
-    shown = [e for e in TABLES[name] if e.complete]
-    if not shown:
-        return "No experiment has all its data yet."
+    shown = [shown for e in TABLES[name] if (shown := e.shown)]
     columns = ["experiment", "command", "expected", "seeds", "evaluation", "mean", "last 100"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for e in shown:
         last = [read_progress(e.kept(seed))["ReturnAverage"][-1] for seed in e.seeds]
+        seeds = ", ".join(map(str, e.seeds)) + " (settings chosen on these)" * _is_early(e)
         lines.append(
-            f"| {e.name} | `{e.command_line}` | {e.target} | {', '.join(map(str, e.seeds))} "
+            f"| {e.name} | `{e.command_line}` | {e.target} | {seeds} "
             f"| {_returns(e.evaluations)} | {_returns([np.mean(e.evaluations)])} "
             f"| {_returns(last)} |"
         )
     return "\n".join([*lines, "", _provenance(shown)])
+
+
+def overview(name: str) -> str:
+    """Return a table of tasks and algorithms as Markdown, with the level at which each is solved.
+
+    The interval is that of the mean over seeds, by bootstrap.
+    """
+    columns = [
+        "task",
+        "algorithm",
+        "steps",
+        "seeds",
+        "mean",
+        "95 % interval",
+        "solved at",
+        "solved",
+    ]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    rng = np.random.default_rng(0)
+    for name_of in OVERVIEW[name]:
+        if (e := EXPERIMENTS[name_of].shown) is None:
+            continue
+        _, algo, env, *flags = shlex.split(e.command)
+        returns = np.array(e.evaluations)
+        drawn = rng.choice(returns, (10_000, len(returns))).mean(1)
+        interval = ", ".join(_returns([x]) for x in np.percentile(drawn, (2.5, 97.5)))
+        level = LEVELS[env]
+        lines.append(
+            f"| {env} | {algo}{WITH.get(name_of, '')} | {int(flags[flags.index('--steps') + 1]):,} "
+            f"| {len(returns)}{' early' * _is_early(e)} | {_returns([returns.mean()])} "
+            f"| {interval} | {_returns([level])} | {'yes' if returns.mean() >= level else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
+def _is_early(experiment: Experiment) -> bool:
+    """Return True if the seeds are those on which settings were chosen, until others are run."""
+    planned = EXPERIMENTS[experiment.name].seeds
+    return experiment.seeds == EARLIER_SEEDS != planned
 
 
 def comparisons(name: str) -> str:
@@ -485,7 +553,9 @@ def render(page: str) -> str:
 
     def fill(match: re.Match[str]) -> str:
         kind, names = match["kind"], match["names"].split()
-        known = FIGURES if kind == "figures" else TABLES if kind == "table" else COMPARISONS
+        known: Any = {
+            "figures": FIGURES, "table": TABLES, "comparisons": COMPARISONS, "overview": OVERVIEW
+        }[kind]  # fmt: skip
         if unknown := [name for name in names if name not in known]:
             raise ValueError(
                 f"docs/results.md names the {kind} {unknown[0]!r}, which benchmarks/learning.py "
@@ -494,11 +564,12 @@ def render(page: str) -> str:
         if kind == "figures":
             body = figures(names)
         else:
-            body = "\n".join(map(table if kind == "table" else comparisons, names))
+            write = {"table": table, "comparisons": comparisons, "overview": overview}[kind]
+            body = "\n".join(map(write, names))
         return f"<!-- {kind} {match['names']} -->\n\n{body}\n\n<!-- end of {kind} -->"
 
     return re.sub(
-        r"<!-- (?P<kind>table|comparisons|figures) (?P<names>[\w -]+) -->.*?"
+        r"<!-- (?P<kind>table|comparisons|figures|overview) (?P<names>[\w -]+) -->.*?"
         r"<!-- end of (?P=kind) -->",
         fill,
         page,
@@ -537,7 +608,7 @@ def _runs(experiments: Iterable[Experiment]) -> list[Path]:
 
 
 def _figure_runs(figure: str) -> list[Path]:
-    return _runs(e for name in FIGURES[figure][1] if (e := EXPERIMENTS[name]).complete)
+    return _runs(e for name in FIGURES[figure][1] if (e := EXPERIMENTS[name].shown))
 
 
 def _provenance(experiments: Iterable[Experiment]) -> str:
