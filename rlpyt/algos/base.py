@@ -316,7 +316,7 @@ class RlAlgorithm(Recorded):
             ) from None
         if torch.compiler.is_compiling():  # a copy costs less than a view of another tensor
             tensors = {name: x.clone() for name, x in tensors.items()}
-        elif any(name in self.recorded.current for name in tensors):  # of the next update
+        elif not self.recorded.current.keys().isdisjoint(tensors):  # of the next update
             self.recorded.end_update()
         self.recorded.current.update(tensors)
 
