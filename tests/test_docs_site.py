@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.timeout(600)  # the API reference takes a minute on a core of its own
 def test_the_site_builds_without_warnings(tmp_path):
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", tmp_path / "trees"]
     done = subprocess.run(
