@@ -163,7 +163,7 @@ class EnvWorker:
     ) -> None:
         """Make one environment per rank, or vector environments for all ranks."""
         make, spaces = self.spec.EnvCls, self.spec.examples.spaces
-        todo = list(ranks)
+        todo, known = list(ranks), set[int]()
         while todo:
             row = len(ranks) - len(todo)
             self.context.progress[status.ROW] = row
@@ -177,6 +177,13 @@ class EnvWorker:
             visible = contextlib.nullcontext() if warns[row] else hidden
             with visible, built_like(spaces.observation):
                 env = build_env(make, arguments, where)
+            own = id(getattr(env, "unwrapped", env))
+            if own in known:
+                raise ValueError(
+                    f"{where}: EnvCls must return a new environment at each call, got the same "
+                    "object again, which all rows would step. Create it inside the function."
+                )
+            known.add(own)
             envs.append(env)
             check_spaces(env, spaces, where)
             n = env.n if is_batch(env) else 1

@@ -173,3 +173,12 @@ def test_layers_without_a_seed_are_found_below_wrappers():
     assert "Unseeded" in missing_seed(GymEnvWrapper(limited))[0]
     assert "Drops" in missing_seed(GymEnvWrapper(Drops(Image())))[0]
     assert missing_seed(GymEnvWrapper(Old())) is None
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_factory_that_returns_one_object_is_refused(wrapped):
+    """All rows would step it."""
+    env = gymnasium.make("CartPole-v1") if wrapped else CountEnv()
+    sampler = SerialSampler(lambda: env, {}, batch_T=2, batch_B=2)
+    with pytest.raises(ValueError, match="env 1: EnvCls must return a new environment at each"):
+        sampler.initialize(CategoricalMlpAgent(), seed=0)
