@@ -1,5 +1,6 @@
 """Base class of algorithms: the interface for runners, and an optimizer for the agent."""
 
+import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings, checked, declared, limits_of, scalar
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
+from rlpyt.utils.names import OTHER_NAMES
 from rlpyt.utils.recorded import Recorded
 from rlpyt.utils.schedules import Decay, schedule_of
 
@@ -96,7 +98,7 @@ class RlAlgorithm(Recorded):
             recorded=UpdateRecord(),
             schedules={},
             changes={},
-            _watched={*declared(cls)},
+            _watched={*declared(cls), *names_elsewhere(cls)},
             _followers={},
             _fixed={},
         )
@@ -124,6 +126,10 @@ class RlAlgorithm(Recorded):
     def _change(self, name: str, value: Any) -> None:
         """Set a setting to a number or a schedule, in place of a schedule that it may follow."""
         item = declared(type(self)).get(name)
+        if name not in self._followers and item is None:
+            self._warn_of_name_elsewhere(name)
+            object.__setattr__(self, name, value)
+            return
         value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         if self._started:
             self._check_that_it_can_change(name)
@@ -137,6 +143,14 @@ class RlAlgorithm(Recorded):
             self.schedules.pop(name, None)  # type: ignore[attr-defined]
         if self._started:
             self.changes[name] = value  # type: ignore[index]
+
+    def _warn_of_name_elsewhere(self, name: str) -> None:
+        """Warn of the first assignment in training to another library's name of a setting."""
+        if self._started and not hasattr(self, name):
+            warnings.warn(
+                f"{type(self).__name__} has no setting {name}, so assigning it changes nothing. "
+                f"Its name in rlpyt: {OTHER_NAMES[name]}."
+            )
 
     def follow_schedule(self, name: str, schedule: Callable[[float], float]) -> None:
         """Let a setting follow a function of the progress.
@@ -479,3 +493,10 @@ def column_of(name: str) -> str:
 def opt_info_class(fields: tuple[str, ...]) -> Any:
     """Return a class of named tuples with these fields."""
     return namedtuple("OptInfo", fields)
+
+
+@cache
+def names_elsewhere(cls: type) -> list[str]:
+    """Return the names that settings of an algorithm have in other libraries only."""
+    settings = declared(cls)
+    return [name for name, own in OTHER_NAMES.items() if own in settings and not hasattr(cls, name)]

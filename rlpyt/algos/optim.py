@@ -258,9 +258,20 @@ class GradientStep:
         """Load the optimizer's state.
 
         Learning rates are not loaded, so that a run can be resumed with others.
+
+        Raises:
+            ValueError: another optimizer saved it.
         """
+        settings = [*self.optimizer.param_groups[0]]
         # Copied because torch keeps the tensors and would update the caller's in place.
         self.optimizer.load_state_dict(copy.deepcopy(state))
+        missing = [x for x in settings if x not in self.optimizer.param_groups[0]]
+        if missing:
+            raise ValueError(
+                f"the saved state must be of {type(self.optimizer).__name__}, but it is of another "
+                f"optimizer: it lacks {', '.join(missing)}. Use the OptimCls that saved it, or "
+                "start a new run from the agent alone (--init-from)."
+            )
         for name, group in zip(self._group_rates, self.optimizer.param_groups):
             group["lr"] = self._rates[name]
 

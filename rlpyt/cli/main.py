@@ -81,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             message = f"{message} The command: rlpyt {shlex.join([*args, '--trust'])}"
         notes = getattr(error, "__notes__", [])
         if code != 1:  # one line, with the environment and the step, if it has failed
-            message = " ".join([message, *(x for x in notes if x.startswith("(while "))])
+            shown = [x for x in notes if stopped or x.startswith("(while ")]
+            message = " ".join([f"{message}." if stopped and shown else message, *shown])
             notes = []
         say("\n".join([f"rlpyt: error: {message}", *notes]), sys.stderr)
     sys.exit(code)

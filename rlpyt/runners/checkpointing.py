@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +120,24 @@ class CheckpointedRunner(BaseRunner):
         """Raise the error of the last checkpoint, if it could not be saved."""
         if self.checkpoint_error is None:
             return
-        newest = f"that of iteration {self.saved_itr}" if self.saved_itr >= 0 else "none"
-        self.checkpoint_error.add_note(
-            f"The run ended after iteration {self.state.itr} without this checkpoint. The newest "
-            f"one in its directory: {newest}."
-        )
+        self.checkpoint_error.add_note(self.what_is_saved())
         raise self.checkpoint_error
+
+    def what_is_saved(self) -> str:
+        """Return a sentence on the last complete iteration and the newest checkpoint."""
+        ended, saved = self.state.itr, self.saved_itr
+        last = f"after iteration {ended}" if ended >= 0 else "in its first iteration"
+        newest = f"that of iteration {saved}" if saved >= 0 else "none"
+        return f"The run ended {last}. The newest checkpoint: {newest}."
+
+    @contextlib.contextmanager
+    def noting_what_is_saved(self) -> Iterator[None]:
+        """Add ``what_is_saved`` to the interrupt that stops a run at once."""
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            error.add_note(self.what_is_saved())
+            raise
 
     def whole_state(self, itr: int) -> dict[str, Any]:
         """Return the content of a checkpoint."""

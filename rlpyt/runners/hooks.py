@@ -1,6 +1,9 @@
 """Hooks of runners (logging, evaluation, checkpoints, stopping) and handling of stop signals."""
 
+import contextlib
 import math
+import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from rlpyt.runners.runner import MinibatchRlBase
 
 CHECK_INTERVAL_S = 2.0  # between checks of the run directory
+STOPPING = b"\r\nStopping after this iteration. Ctrl-C again: at once, without a checkpoint.\r\n"
 SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows does not have it
 
 
@@ -318,6 +322,9 @@ class StopSignals:
         if self.at_once:
             say("Stopped by signal before the first iteration.")
             raise SystemExit(self.exit_code)
+        if os.isatty(2) and multiprocessing.parent_process() is None:
+            with contextlib.suppress(OSError):
+                os.write(2, STOPPING)  # `print` may have been interrupted and cannot be entered
 
     @property
     def exit_code(self) -> int:

@@ -291,6 +291,7 @@ class MinibatchRlBase(CheckpointedRunner):
         Raises:
             SystemExit: Ctrl-C (code 130), SIGTERM (143) or SIGHUP (129) stopped the run; a
                 checkpoint was saved first.
+            KeyboardInterrupt: a second signal stopped the run at once; a note says what is saved.
             CheckpointError: the last checkpoint of a finished or stopped run could not be saved.
             ConcurrentRunError: another thread of this process is training.
             RunDirectoryError: the run directory has been deleted or moved.
@@ -300,7 +301,8 @@ class MinibatchRlBase(CheckpointedRunner):
         stopped, saved = "", None  # a signal after the last iteration has no effect
         # Gradients are needed, also inside the caller's torch.no_grad() or inference_mode().
         gradients = torch.inference_mode(False)
-        with TRAINING.hold(), logger.training(), gradients, self._signals as signals:
+        stops = self.noting_what_is_saved()
+        with TRAINING.hold(), logger.training(), gradients, stops, self._signals as signals:
             try:
                 self.sampler.should_stop = signals.has_come
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()

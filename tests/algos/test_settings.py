@@ -2,6 +2,7 @@
 
 import csv
 import math
+import warnings
 
 import pytest
 import torch
@@ -333,6 +334,34 @@ def test_a_rate_written_into_the_optimizer_acts_or_is_said_to_have_no_effect(Alg
     assert torch.equal(overwritten, trained(Algo, settings))
     if Algo is not PPO:  # whose base has a linear schedule
         assert not torch.equal(trained(Algo, hooks=[WriteRate()]), trained(Algo))
+
+
+@pytest.mark.parametrize("Algo", [A2C, SAC])
+def test_the_name_of_a_setting_elsewhere_is_said_to_change_nothing(Algo):
+    with pytest.warns(UserWarning, match="has no setting lr.*in rlpyt: learning_rate") as caught:
+        assigned = trained(Algo, hooks=[Assign("lr", 7.0, after=1), Assign("lr", 8.0, after=2)])
+    assert sum("has no setting" in str(w.message) for w in caught) == 1
+    assert torch.equal(assigned, trained(Algo))
+
+
+def test_an_own_attribute_of_that_name_is_not():
+    runner = runner_of(A2C, hooks=[Assign("lr", 7.0, after=1)])
+    runner.algo.lr = 1.0
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        runner.train()
+    assert runner.algo.lr == 7.0
+
+
+@pytest.mark.parametrize("Algo", [A2C, SAC])
+def test_the_state_of_another_optimizer_is_refused(Algo):
+    def algo_with(cls):
+        runner = runner_of(Algo, dict(OptimCls=cls))
+        runner.train()
+        return runner.algo
+
+    state = algo_with(torch.optim.Adam).optim_state_dict()
+    with pytest.raises(ValueError, match="must be of SGD.*lacks momentum"):
+        algo_with(torch.optim.SGD).load_optim_state_dict(state)
 
 
 def test_without_an_initial_value_a_schedule_starts_at_the_default():

@@ -1,11 +1,13 @@
 """Signals ask a run to stop; a second one forces, unless it is that of a closed terminal."""
 
 import os
+import pty
 import signal
 
 import pytest
 
 from rlpyt.runners.hooks import StopSignals
+from tests.runners.test_minibatch_rl import B, T, runner_for
 
 
 @pytest.fixture
@@ -37,3 +39,31 @@ def test_nohup_stays_in_force():
         assert not signals.has_come() and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_the_first_one_says_on_a_terminal_what_a_second_one_does(signals):
+    ours, terminal = pty.openpty()
+    before = os.dup(2)
+    try:
+        os.dup2(terminal, 2)
+        send(signal.SIGINT)
+    finally:
+        os.dup2(before, 2)
+    assert b"Ctrl-C again: at once, without a checkpoint" in os.read(ours, 1000)
+    for number in (ours, terminal, before):
+        os.close(number)
+
+
+def test_a_run_that_is_stopped_at_once_says_what_is_saved(tmp_path):
+    class Twice:
+        def on_iteration(self, runner, itr):
+            if itr == 2:
+                send(signal.SIGINT, signal.SIGINT)
+
+    every = dict(checkpoint_interval_steps=2 * T * B, checkpoint_dir=tmp_path / "checkpoint")
+    runner = runner_for(hooks=[Twice()], **every)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        runner.train()
+    assert caught.value.__notes__ == [
+        "The run ended after iteration 2. The newest checkpoint: that of iteration 1."
+    ]

@@ -56,7 +56,7 @@ def test_a_run_whose_last_checkpoint_fails_ends_with_its_error(tmp_path):
     with pytest.raises(CheckpointError, match=WHY) as caught:
         runner.train()
     assert caught.value.itr == 7
-    assert "after iteration 7 without this checkpoint" in caught.value.__notes__[-1]
+    assert "ended after iteration 7" in caught.value.__notes__[-1]
     assert "iteration 3." in caught.value.__notes__[-1]
     assert load_checkpoint(tmp_path / "checkpoint").state["itr"] == 3
 

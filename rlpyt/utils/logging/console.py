@@ -137,8 +137,10 @@ def lose_unwritable_output() -> None:
             continue
         with contextlib.suppress(OSError):
             stream.flush()
+        file: Any = _LosingFile(stream.fileno(), "w", closefd=False)
         losing = io.TextIOWrapper(
-            io.BufferedWriter(_LosingFile(stream.fileno(), "w", closefd=False)),
+            # PYTHONUNBUFFERED leaves out the buffer, which ``write_through`` does not flush.
+            file if stream.write_through else io.BufferedWriter(file),
             encoding=stream.encoding,
             errors="backslashreplace",
             line_buffering=stream.line_buffering,
