@@ -495,7 +495,6 @@ def opt_info_class(fields: tuple[str, ...]) -> Any:
     return namedtuple("OptInfo", fields)
 
 
-@cache
 def names_elsewhere(cls: type) -> list[str]:
     """Return the names that settings of an algorithm have in other libraries only."""
     settings = declared(cls)
