@@ -8,20 +8,19 @@ _warned: set[tuple[str, str]] = set()
 
 
 def completed(part: Any, base: type, defaults: Any = None) -> Any:
-    """Add to an object the attributes of a base class that it lacks, and return it.
+    """Return a view of an object with the attributes of a base class that it lacks.
 
     Samplers, agents and collectors written for earlier versions may not be derived from the base
-    classes, or may lack newer methods. Existing attributes are not replaced. The object can be
-    pickled and copied if it could be before.
+    classes, or may lack newer methods. Existing attributes are not replaced. The view shares the
+    object's attributes, and can be pickled and copied if the object can be.
 
     Args:
-        part: the object; a class or ``None`` is returned unchanged.
+        part: the object; it is returned itself if it lacks nothing, or is a class or ``None``.
         base: class whose methods and class attributes are added.
         defaults: instance of ``base`` whose attributes are also added.
 
     Raises:
-        TypeError: missing methods cannot be added, because Python does not allow changing the class
-            of this object.
+        TypeError: the object stores its attributes elsewhere than in its ``__dict__``.
     """
     if part is None or isinstance(part, type):
         return part
@@ -29,7 +28,7 @@ def completed(part: Any, base: type, defaults: Any = None) -> Any:
     lacking = [name for name in names if not _has(part, name)]
     if lacking:
         try:
-            _extend(part, base, lacking)
+            part = _view(part, base, lacking)
         except TypeError as error:
             own = type(part).__name__
             raise TypeError(
@@ -42,8 +41,8 @@ def completed(part: Any, base: type, defaults: Any = None) -> Any:
     return part
 
 
-def _extend(part: Any, base: type, names: list[str]) -> None:
-    """Add these class attributes of ``base`` to an object by means of a subclass of its class."""
+def _view(part: Any, base: type, names: list[str]) -> Any:
+    """Return an object of a subclass that has these class attributes of ``base``, too."""
     own: Any = type(part)
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
@@ -57,13 +56,15 @@ def _extend(part: Any, base: type, names: list[str]) -> None:
 
     added = {name: inspect.getattr_static(base, name) for name in names}
     added |= {"__module__": own.__module__, "__reduce_ex__": __reduce_ex__}
-    part.__class__ = type(own.__name__, (own,), added)
+    if any(vars(cls).get("__slots__") for cls in own.__mro__):
+        raise TypeError("it has __slots__")
+    view: Any = object.__new__(type(own.__name__, (own,), added))
+    object.__setattr__(view, "__dict__", vars(part))
+    return view
 
 
 def _make_extended(base: type, names: list[str], make: Any, args: tuple[Any, ...]) -> Any:
-    part = make(*args)
-    _extend(part, base, names)
-    return part
+    return _view(make(*args), base, names)
 
 
 def _has(part: Any, name: str) -> bool:

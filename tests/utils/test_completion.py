@@ -61,3 +61,25 @@ def test_completed_objects_can_be_pickled_and_copied(Cls, duplicate):
     assert again.state_dict() == {"name": "agent"} and again.shutdown() == "agent ended"
     again.name = "copy"
     assert part.name == "agent"
+
+
+def test_the_users_object_keeps_its_class_and_shares_its_attributes():
+    own = Plain("agent")
+    part = completed(own, Base)
+    assert type(own) is Plain and not hasattr(own, "state_dict")
+    part.name = "renamed"
+    own.number = 3
+    assert own.name == "renamed" and part.number == 3
+    assert completed(part, Base) is part
+
+
+class Slotted:
+    """Class without ``__dict__``."""
+
+    __slots__ = ("name",)
+
+
+@pytest.mark.parametrize("part", [Slotted(), [1]])
+def test_an_object_without_attributes_of_its_own_is_refused_with_a_remedy(part):
+    with pytest.raises(TypeError, match="lacks .*state_dict.*Derive it from .*Base"):
+        completed(part, Base)
