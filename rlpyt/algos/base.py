@@ -25,7 +25,7 @@ from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import check_settings, checked, declared, limits_of, scalar
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
-from rlpyt.utils.names import OTHER_NAMES
+from rlpyt.utils.names import nearest
 from rlpyt.utils.recorded import Recorded
 from rlpyt.utils.schedules import Decay, schedule_of
 
@@ -98,7 +98,7 @@ class RlAlgorithm(Recorded):
             recorded=UpdateRecord(),
             schedules={},
             changes={},
-            _watched={*declared(cls), *names_elsewhere(cls)},
+            _watched={*declared(cls)},
             _followers={},
             _fixed={},
         )
@@ -115,6 +115,8 @@ class RlAlgorithm(Recorded):
         if name in self._watched:
             self._change(name, value)
         else:
+            if self._started and name not in self.__dict__:
+                self._warn_if_meant_for_a_setting(name)
             object.__setattr__(self, name, value)
 
     def __post_init__(self) -> None:
@@ -126,10 +128,6 @@ class RlAlgorithm(Recorded):
     def _change(self, name: str, value: Any) -> None:
         """Set a setting to a number or a schedule, in place of a schedule that it may follow."""
         item = declared(type(self)).get(name)
-        if name not in self._followers and item is None:
-            self._warn_of_name_elsewhere(name)
-            object.__setattr__(self, name, value)
-            return
         value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         if self._started:
             self._check_that_it_can_change(name)
@@ -144,12 +142,13 @@ class RlAlgorithm(Recorded):
         if self._started:
             self.changes[name] = value  # type: ignore[index]
 
-    def _warn_of_name_elsewhere(self, name: str) -> None:
-        """Warn of the first assignment in training to another library's name of a setting."""
-        if self._started and not hasattr(self, name):
+    def _warn_if_meant_for_a_setting(self, name: str) -> None:
+        """Warn if a new attribute has another library's or a misspelt name of a setting."""
+        meant = nearest(name, declared(type(self)), 1, cutoff=0.85)
+        if meant and not name.startswith("_") and not hasattr(type(self), name):
             warnings.warn(
                 f"{type(self).__name__} has no setting {name}, so assigning it changes nothing. "
-                f"Its name in rlpyt: {OTHER_NAMES[name]}."
+                f"Its name in rlpyt: {meant[0]}."
             )
 
     def follow_schedule(self, name: str, schedule: Callable[[float], float]) -> None:
@@ -493,9 +492,3 @@ def column_of(name: str) -> str:
 def opt_info_class(fields: tuple[str, ...]) -> Any:
     """Return a class of named tuples with these fields."""
     return namedtuple("OptInfo", fields)
-
-
-def names_elsewhere(cls: type) -> list[str]:
-    """Return the names that settings of an algorithm have in other libraries only."""
-    settings = declared(cls)
-    return [name for name, own in OTHER_NAMES.items() if own in settings and not hasattr(cls, name)]

@@ -9,6 +9,8 @@ import importlib
 import os
 import shlex
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Sequence
 from textwrap import indent
@@ -17,7 +19,7 @@ import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
 from rlpyt.utils.logging.console import lose_unwritable_output, printable, say
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
+from rlpyt.utils.mp_shutdown import wait_for_helpers, wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
 
 COMMANDS = {
@@ -48,6 +50,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (MemoryError, 1),
     (ImportError, 2),
 )
+THREADS_S = 5.0  # time for threads to end by themselves
 MODULES = {"eval": "evaluate"}  # commands whose module has another name
 
 
@@ -85,7 +88,22 @@ def main(argv: Sequence[str] | None = None) -> None:
             message = " ".join([f"{message}." if stopped and shown else message, *shown])
             notes = []
         say("\n".join([f"rlpyt: error: {message}", *notes]), sys.stderr)
+    if argv is None:
+        end_in_spite_of_threads(code)
     sys.exit(code)
+
+
+def end_in_spite_of_threads(code: int) -> None:
+    """End the program if threads, for example of an environment, would keep it from ending."""
+    others = [x for x in threading.enumerate() if not x.daemon and x is not threading.main_thread()]
+    deadline = time.monotonic() + THREADS_S
+    for thread in others:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    names = [thread.name for thread in others if thread.is_alive()]
+    if names:
+        say(f"rlpyt: warning: ended although threads were running: {', '.join(names)}", sys.stderr)
+        wait_for_helpers()
+        os._exit(code)
 
 
 def open_standard_streams() -> None:

@@ -29,7 +29,7 @@ from rlpyt.envs.legacy_gym import (
     reset_with_seed,
 )
 from rlpyt.envs.masks import INT8, UnreadMasks, mask_reader, masked_space
-from rlpyt.envs.normalizers import with_raw_rewards
+from rlpyt.envs.normalizers import keys_of_statistics, with_raw_rewards
 from rlpyt.spaces.action_mask import FIELD, has_mask, unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -211,6 +211,7 @@ class GymEnvWrapper(EnvLayer):
                 check = self._unread_masks.check_step
                 check(info)
             ignored = () if self._masks is None else (FIELD,)
+            ignored = (*ignored, *keys_of_statistics(self.env))
             self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored, check)
             self._always_info = bool(schema.fields)
             self._only_mask = FIELD in ignored and FIELD in info and not schema.fields

@@ -1,16 +1,16 @@
-"""Gymnasium's wrappers NormalizeObservation and NormalizeReward: warnings, and rewards before them.
+"""Gymnasium's wrappers of rewards and observations: warnings, and rewards before they are changed.
 
-Each environment of each worker has its own wrapper with its own statistics, which are not part of
-the agent. rlpyt's normalization is: that of observations in the agent (``normalize_observation``),
-that of rewards in the algorithm (``normalize_reward``).
+Each environment of each worker has its own NormalizeObservation or NormalizeReward with its own
+statistics, which are not part of the agent. rlpyt's normalization is: that of observations in the
+agent (``normalize_observation``), that of rewards in the algorithm (``normalize_reward``).
 """
 
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gymnasium import Wrapper
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorWrapper
+from gymnasium import RewardWrapper, Wrapper
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorRewardWrapper, VectorWrapper
 
 if TYPE_CHECKING:
     VectorBase = VectorWrapper[Any, Any, Any, Any, Any]
@@ -19,6 +19,7 @@ else:
 
 RAW_REWARD = "raw_reward"  # entry of info, of which returns are logged
 OBSERVATION, REWARD = "NormalizeObservation", "NormalizeReward"
+STATISTICS = "RecordEpisodeStatistics"
 ATTRIBUTES = {OBSERVATION: "obs_rms", REWARD: "return_rms"}  # by which other processes tell them
 MODULES = ("gymnasium.", "gym.")
 REMEDIES = {
@@ -30,7 +31,7 @@ REMEDIES = {
 
 
 class _RawReward(Wrapper[Any, Any, Any, Any]):
-    """Wrapper inside a normalizer that stores the reward of each step."""
+    """Wrapper that stores the reward of each step, inside those that change it."""
 
     reward: Any = 0.0
 
@@ -41,7 +42,7 @@ class _RawReward(Wrapper[Any, Any, Any, Any]):
 
 
 class _WithRawReward(Wrapper[Any, Any, Any, Any]):
-    """Wrapper around a normalizer that adds the stored reward to info."""
+    """Wrapper around all others that adds the stored reward to info."""
 
     def __init__(self, env: Any, source: _RawReward) -> None:
         super().__init__(env)
@@ -79,19 +80,25 @@ class _WithRawVectorReward(VectorBase):
 
 
 def with_raw_rewards(env: Any) -> tuple[Any, bool]:
-    """Warn of normalizing wrappers, and add the rewards before them to info.
+    """Warn of normalizing wrappers, and add the rewards before they are changed to info.
+
+    These are the rewards before NormalizeReward, or those that RecordEpisodeStatistics reads if
+    reward wrappers are around it.
 
     Args:
-        env: a single or a vector environment of Gymnasium, wrapped or not. A wrapper that
-            normalizes rewards gets a further layer inside.
+        env: a single or a vector environment of Gymnasium, wrapped or not. One of the two wrappers
+            gets a further layer inside.
 
     Returns:
         (environment, True if info has ``raw_reward``): the same environment, or a wrapper of it.
     """
     found: dict[str, Any] = {}
-    layer = env
+    layer, reader, scaled = env, None, False
     while isinstance(layer, Wrapper | VectorWrapper):
         found |= dict.fromkeys(_names_of(layer) & REMEDIES.keys(), layer)  # the innermost one
+        scaled = scaled or isinstance(layer, RewardWrapper | VectorRewardWrapper)
+        if scaled and STATISTICS in _names_of(layer):
+            reader = layer
         layer = layer.env
     if isinstance(layer, AsyncVectorEnv):  # whose environments are in other processes
         for name, attribute in ATTRIBUTES.items():
@@ -99,19 +106,26 @@ def with_raw_rewards(env: Any) -> tuple[Any, bool]:
                 warn_of(name, "with")
     for name in found:
         warn_of(name, "without")
-    if REWARD in found:
-        normalizer = found[REWARD]
+    if (outer := found.get(REWARD, reader)) is not None:
         if isinstance(env, VectorWrapper):
-            normalizer.env = _RawVectorReward(normalizer.env)
-            return _WithRawVectorReward(env, normalizer.env), True
-        normalizer.env = _RawReward(normalizer.env)
-        return _WithRawReward(env, normalizer.env), True
+            outer.env = _RawVectorReward(outer.env)
+            return _WithRawVectorReward(env, outer.env), True
+        outer.env = _RawReward(outer.env)
+        return _WithRawReward(env, outer.env), True
     has_raw = False
     if isinstance(layer, SyncVectorEnv):
         pairs = [with_raw_rewards(single) for single in layer.envs]
         layer.envs, flags = map(list, zip(*pairs, strict=True))
         has_raw = any(flags)
     return env, has_raw
+
+
+def keys_of_statistics(env: Any) -> list[str]:
+    """Return the entries of info by RecordEpisodeStatistics, in place of which rlpyt's are used."""
+    layers = [env]
+    while isinstance(layers[-1], Wrapper):
+        layers.append(layers[-1].env)
+    return [layer._stats_key for layer in layers if STATISTICS in _names_of(layer)]
 
 
 def warn_of(name: str, logged: str) -> None:

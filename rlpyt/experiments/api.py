@@ -67,9 +67,10 @@ def train(
         what = f"{options.title} for {{steps}} steps"
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
         how = f"rlpyt.train(..., run_dir={str(path)!r}, resume=True)"
+        there = path.absolute()  # environments may change the working directory
         with showing_how_to_resume(path, how):
-            spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume, debug=debug)
-        return loaded(path, options=options, spaces=spaces)
+            spaces = train_run(options, there, hooks=[*shown, *hooks], resume=resume, debug=debug)
+        return loaded(there, options=options, spaces=spaces)
 
 
 def evaluate(

@@ -1,8 +1,9 @@
 """Algorithms, samplers, runners and environments built from options."""
 
+import contextlib
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -324,14 +325,20 @@ def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:
     """
     if in_child:
         try:
-            return run_in_child(env_spaces, recipe)
+            return run_in_child(_spaces_of, recipe)
         except WorkerError as error:
             message = error.traceback.strip().rpartition("\n")[2]
             if not message.startswith(("TypeError", "ValueError", "ImportError")):
                 raise
             raise ValueError(f"The environment cannot be made: {message}") from error
-    with Surroundings().checked(), closing_quietly(recipe.make()) as env:
-        return env.spaces
+    with Surroundings().checked(), contextlib.closing(_spaces_of(recipe)) as spaces:
+        return next(spaces)
+
+
+def _spaces_of(recipe: EnvRecipe) -> Generator[Any, None, None]:
+    """Yield the spaces of an environment, then close it: a child may wait for ``close`` apart."""
+    with closing_quietly(recipe.make()) as env:
+        yield env.spaces
 
 
 def _toy_class(name: str) -> Any:

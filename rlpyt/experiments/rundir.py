@@ -51,6 +51,7 @@ def showing_how_to_resume(run_dir: Path, how: str | None = None) -> Iterator[Non
         how: command or call that resumes; ``None``: ``rlpyt resume``.
     """
     hint = f"Resume with: {how or f'{program()} resume {run_dir}'}"
+    run_dir = run_dir.absolute()
     try:
         yield
     except SystemExit:

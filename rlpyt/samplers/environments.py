@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,12 +14,18 @@ from rlpyt.envs.base import Env, EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.seed import undisturbed
 
 if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
 
 Around = Callable[[], contextlib.AbstractContextManager[None]]
+CLOSE_S = 10.0  # seconds after which a close that does not return is reported
+NOT_CLOSED = (
+    f"rlpyt: warning: close() of {{}} has not returned for {CLOSE_S:g} s, so this process waits. "
+    "Correct it, or stop with Ctrl-C."
+)
 
 
 def try_environment(
@@ -108,10 +116,15 @@ def _signature(space: object) -> tuple[Any, ...]:
 
 
 def close_quietly(envs: Iterable[Any]) -> None:
-    """Close environments, ignoring errors."""
+    """Close environments, ignoring errors; say so if one does not return."""
     for env in envs:
+        name = type(getattr(env, "unwrapped", env)).__name__
+        late = threading.Timer(CLOSE_S, say, (NOT_CLOSED.format(name), sys.stderr))
+        late.daemon = True
+        late.start()
         with contextlib.suppress(Exception, SystemExit, GeneratorExit):
             env.close()
+        late.cancel()
 
 
 @contextlib.contextmanager

@@ -102,7 +102,7 @@ def check_first(space: Any, observation: Any, lead: tuple[int, ...] = ()) -> str
 
     Raises:
         ValueError: the shape of a part is not that of its space, or an image or a category, whose
-            space has integers, is a floating-point number or an image is outside of its bounds.
+            space has integers, is a floating-point number or outside of its bounds.
         TypeError: a part is not an array of numbers.
     """
     spaces, leaves = leaf_spaces(space, "observation"), leaves_of(observation)
@@ -123,8 +123,8 @@ def check_first(space: Any, observation: Any, lead: tuple[int, ...] = ()) -> str
         if found.kind == "shape":
             raise ValueError(text)
         is_float = array.dtype.kind == "f"
-        # Categories outside of their space are named when they are read.
-        if not integers or not (is_float or (not is_category and _exceeds(array, part))):
+        outside = found.kind == "bounds" if is_category else _exceeds(array, part)
+        if not integers or not (is_float or outside):
             continue
         if is_category or len(part.shape) >= IMAGE_DIM:
             raise ValueError(text)

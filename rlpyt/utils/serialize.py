@@ -1,5 +1,6 @@
 """Serialization for child processes, by value for definitions in scripts and notebooks."""
 
+import functools
 import io
 import pickle
 from multiprocessing.reduction import ForkingPickler
@@ -8,6 +9,8 @@ from typing import Any
 import cloudpickle
 
 from rlpyt.utils import collections
+
+_CACHED = type(functools.lru_cache(lambda: None))  # also functions under functools.cache
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -20,11 +23,18 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             reducers: Any = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
             if type(obj) in reducers:
                 return reducers[type(obj)](obj)
+        if isinstance(obj, _CACHED) and obj.__module__ == "__main__":
+            # Else it would be looked up in the child's main program.
+            return _cached, (obj.__wrapped__, obj.cache_parameters())
         if isinstance(obj, collections._StructuralType):
             reduced = collections.reduce_structural_class(obj)
             if isinstance(reduced, tuple):
                 return reduced
         return super().reducer_override(obj)
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
 
 
 def dumps(obj: Any) -> bytes:

@@ -337,9 +337,10 @@ def test_a_rate_written_into_the_optimizer_acts_or_is_said_to_have_no_effect(Alg
 
 
 @pytest.mark.parametrize("Algo", [A2C, SAC])
-def test_the_name_of_a_setting_elsewhere_is_said_to_change_nothing(Algo):
-    with pytest.warns(UserWarning, match="has no setting lr.*in rlpyt: learning_rate") as caught:
-        assigned = trained(Algo, hooks=[Assign("lr", 7.0, after=1), Assign("lr", 8.0, after=2)])
+@pytest.mark.parametrize("name", ["lr", "learningrate"])
+def test_a_name_like_that_of_a_setting_is_said_to_change_nothing(Algo, name):
+    with pytest.warns(UserWarning, match="has no setting.*in rlpyt: learning_rate") as caught:
+        assigned = trained(Algo, hooks=[Assign(name, 7.0, after=1), Assign(name, 8.0, after=2)])
     assert sum("has no setting" in str(w.message) for w in caught) == 1
     assert torch.equal(assigned, trained(Algo))
 

@@ -503,6 +503,22 @@ def test_version(capsys):
     assert rlpyt.__version__ in capsys.readouterr().out
 
 
+def test_the_command_ends_although_a_thread_runs():
+    code = (
+        "import threading, rlpyt.cli.main as cli; cli.THREADS_S = 0.1; "
+        "threading.Thread(target=threading.Event().wait, name='endless').start(); cli.main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "--version"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0 and "rlpyt" in ended.stdout
+    assert "ended although threads were running: endless" in ended.stderr
+
+
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, time; began = time.perf_counter(); import rlpyt; "

@@ -6,7 +6,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
+from gymnasium.wrappers import (
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+    TransformReward,
+)
 from gymnasium.wrappers.vector import NormalizeReward as NormalizeVectorReward
 
 import rlpyt
@@ -36,6 +41,15 @@ class Sevens(gymnasium.Env):
 
 def single():
     return RecordEpisodeStatistics(NormalizeReward(gymnasium.wrappers.ClipReward(Sevens(), 0, 9)))
+
+
+def scaled():
+    return TransformReward(RecordEpisodeStatistics(TransformReward(Sevens(), Halve())), Halve())
+
+
+class Halve:
+    def __call__(self, reward):
+        return reward / 2
 
 
 def same_step(num_envs):
@@ -72,6 +86,16 @@ def test_returns_are_those_before_normalization(make, TrajInfoCls):
         assert samples.env.reward.ne(7).any()  # the wrapper's
     finally:
         sampler.shutdown()
+
+
+def test_returns_are_those_that_record_episode_statistics_reads():
+    sampler = SerialSampler(scaled, {}, batch_T=20, batch_B=2, max_decorrelation_steps=0)
+    with warnings.catch_warnings(action="error", category=UserWarning):  # of the entry "episode"
+        sampler.initialize(CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[4])), seed=0)
+        samples, infos = sampler.obtain_samples(0)
+    assert [info.Return for info in infos] == [10.5] * 12
+    assert samples.env.reward.eq(1.75).all()
+    sampler.shutdown()
 
 
 def test_the_wrapper_is_named_with_what_to_use_instead():

@@ -1,5 +1,6 @@
 """``rlpyt.train`` and its relatives, custom classes by name, and the names of the package."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -92,7 +93,28 @@ def test_training_in_python_is_the_command(tmp_path, monkeypatch):
     pairs = zip(run.agent.state_dict().values(), other.agent.state_dict().values(), strict=True)
     assert all(torch.equal(x, y) for x, y in pairs)
     assert rlpyt.evaluate(run, 2) == rlpyt.evaluate("b", 2)
-    assert repr(run) == "Run('a': ppo on CartPole-v1, iteration 9)"
+    assert repr(run) == f"Run({str(tmp_path / 'a')!r}: ppo on CartPole-v1, iteration 9)"
+
+
+def leaving():
+    """CartPole that changes the working directory late."""
+    env = rlpyt.make("CartPole-v1")
+    steps = iter(range(1000))
+    step = env.step
+
+    def step_and_leave(action):
+        if next(steps) == 310:
+            os.chdir("/")
+        return step(action)
+
+    env.step = step_and_leave
+    return env
+
+
+def test_a_working_directory_that_changes_late_does_not_lose_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = rlpyt.train("ppo", leaving, steps=640, run_dir="a", **SERIAL)
+    assert run.itr == 19
 
 
 def test_two_runs_of_the_same_second_get_different_directories(tmp_path, monkeypatch):

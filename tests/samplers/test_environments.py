@@ -1,5 +1,6 @@
 """Environments of a sampler: what their constructors warn of is said once."""
 
+import time
 import warnings
 
 import gymnasium
@@ -12,9 +13,11 @@ from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.layers import missing_seed
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.base import adapt
+from rlpyt.samplers import environments
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import make_env_batch
+from rlpyt.samplers.environments import close_quietly
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -182,3 +185,15 @@ def test_a_factory_that_returns_one_object_is_refused(wrapped):
     sampler = SerialSampler(lambda: env, {}, batch_T=2, batch_B=2)
     with pytest.raises(ValueError, match="env 1: EnvCls must return a new environment at each"):
         sampler.initialize(CategoricalMlpAgent(), seed=0)
+
+
+def test_a_close_that_does_not_return_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(environments, "CLOSE_S", 0.05)
+
+    class Slow:
+        def close(self):
+            time.sleep(0.3)
+
+    close_quietly([Slow(), CountEnv()])
+    said = capsys.readouterr().err
+    assert said.count("close()") == 1 and "close() of Slow has not returned" in said

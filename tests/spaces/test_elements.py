@@ -20,13 +20,15 @@ REFUSED = [
     (G.Discrete(4), 1.5, "is float64, its space is int64"),
     (G.Discrete(4), np.float32(2), "is float32, its space is int64"),
     (G.MultiDiscrete([4, 4], start=[1, 1]), np.array([1.5, 2]), "is float64, its space is int64"),
+    (G.Discrete(4), 9, r"is outside the bounds \[0, 3\]"),
+    (G.Discrete(4, start=2), 1, r"is outside the bounds \[2, 5\]"),
+    (G.MultiDiscrete([4, 4]), np.array([-1, 2]), r"is outside the bounds \[0, 3\]"),
     (G.Box(0, 1, (2,)), np.zeros(3, np.float32), r"has shape \(3,\); expected \(2,\)"),
 ]
 TAKEN = [
     (IMAGE, np.full((3, 8, 8), 30)),
     (IMAGE, np.full((3, 8, 8), 255, np.uint8)),
     (G.Discrete(4), 3),
-    (G.Discrete(4), 9),  # named when it is read
     (G.Discrete(4), np.int32(3)),
     (G.Box(0, 1, (2,)), np.zeros(2)),
     (G.Box(0, 1, (2,)), np.zeros(2, np.int64)),
