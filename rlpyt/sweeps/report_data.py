@@ -8,7 +8,6 @@ import os
 import shlex
 import time
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import MEMBER, TRIAL
 from rlpyt.sweeps.slots import describe_share
-from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+from rlpyt.sweeps.view import SweepView, read_sweep
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis import grouping
@@ -85,16 +84,14 @@ class ReportData:
     """All runs below a directory.
 
     Attributes:
-        directory, title: directory and heading.
+        title: heading of the page.
         facts: (name, value) pairs about all runs.
         entries: the runs.
         scores, by_run: final scores by variant, and by run directory; None if there are none.
         keys: settings that differ between variants; empty if variants have labels only.
         commands: commands that reproduce and show these results.
-        remarks: notes on runs that were skipped or are incomplete.
     """
 
-    directory: Path
     title: str
     facts: Sequence[tuple[str, str]]
     entries: Sequence[Entry]
@@ -102,11 +99,6 @@ class ReportData:
     by_run: Mapping[Path, float]
     keys: Sequence[str]
     commands: Sequence[str]
-    remarks: Sequence[str]
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of runs in each state, the most frequent first."""
-        return dict(Counter(entry.state for entry in self.entries).most_common())
 
     def ranked(self, environment: str) -> list[str]:
         """Return an environment's variants, best first: by mean final score, else mean return."""
@@ -126,7 +118,7 @@ class ReportData:
 
 
 def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()) -> ReportData:
-    """Read a sweep, or the runs below a directory.
+    """Read a sweep, or the runs below a directory; warn of skipped and incomplete runs.
 
     Args:
         directory: of either.
@@ -138,21 +130,20 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
         FileNotFoundError: there are no runs.
         ValueError: the sweep is damaged, or no run has a setting of ``group_by``.
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if (directory / QUEUE / ABOUT).is_file():
-            view = read_sweep(directory)
-            entries, keys = _of_sweep(view, group_by, y)
-            title, facts, commands = view.title, _facts_of_sweep(view), _commands_of_sweep(view)
-        else:
-            entries, keys = _of_directory(directory, group_by, y), list(group_by)
-            title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
-            commands = [f"rlpyt plot {shlex.quote(str(directory))}"]
-        grouping.warn_of_uneven_groups([e.run for e in entries if e.state != "queued"])
-        scores, by_run = _scores(entries, y, source)
-    remarks = list(dict.fromkeys(str(warning.message) for warning in caught))
-    commands = [*commands, f"rlpyt report {shlex.quote(str(directory))}"]
-    return ReportData(directory, title, facts, entries, scores, by_run, keys, commands, remarks)
+    shown = shlex.quote(str(directory))
+    if (directory / QUEUE / ABOUT).is_file():
+        view = read_sweep(directory)
+        entries, keys = _of_sweep(view, group_by, y)
+        title, facts = view.title, _facts_of_sweep(view)
+        commands = [*filter(None, [view.made_by]), f"rlpyt sweep {shown}"]
+    else:
+        entries, keys = _of_directory(directory, group_by, y), list(group_by)
+        title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
+        commands = []
+    grouping.warn_of_uneven_groups([e.run for e in entries if e.state != "queued"])
+    scores, by_run = _scores(entries, y, source)
+    commands += [f"rlpyt plot {shown}", f"rlpyt report {shown}"]
+    return ReportData(title, facts, entries, scores, by_run, keys, commands)
 
 
 def _scores(
@@ -173,9 +164,6 @@ def _scores(
         return None, {}
 
 
-# A sweep
-
-
 def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[Entry], list[str]]:
     runs = [
         RunRecord(one.run_dir, {**one.settings, **read_settings(one.run_dir)}) for one in view.runs
@@ -191,25 +179,25 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
         )
         if view.searches and view.runs:
             keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
-    labeled = grouping.label_runs(runs, group_by)
-    return [_entry_of_sweep(one, run, y) for one, run in zip(view.runs, labeled)], keys
-
-
-def _entry_of_sweep(one: RunView, run: RunRecord, y: str) -> Entry:
-    failed = one.state == "failed" or (one.attempts and one.attempts[-1].failed)
-    progress = one.run_dir / "progress.csv"
-    return Entry(
-        run=run,
-        name=one.name,
-        state=one.state,
-        steps=one.steps,
-        total_steps=one.total_steps,
-        return_=one.return_ if y == "ReturnAverage" else last_row(progress, newest=[y]).get(y),
-        seconds=one.seconds if one.attempts else None,
-        attempts=one.attempts,
-        outcome=one.outcome,
-        tail=tuple(one.last_lines()) if failed else (),
-    )
+    progress = [last_row(one.run_dir / "progress.csv", newest=[y]) for one in view.runs]
+    entries = [
+        Entry(
+            run=run,
+            name=one.name,
+            state=one.state,
+            steps=one.steps,
+            total_steps=one.total_steps,
+            return_=row.get(y),
+            seconds=one.seconds if one.attempts else None,
+            attempts=one.attempts,
+            outcome=one.outcome,
+            tail=tuple(one.last_lines())
+            if one.state == "failed" or (one.attempts and one.attempts[-1].failed)
+            else (),
+        )
+        for one, run, row in zip(view.runs, grouping.label_runs(runs, group_by), progress)
+    ]
+    return entries, keys
 
 
 def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
@@ -225,15 +213,6 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
         *([("Slots in use", f"{used:.0%} of the time")] if used is not None else []),
         ("Launcher", (view.launcher or "not running") + (", paused" if view.paused else "")),
     ]
-
-
-def _commands_of_sweep(view: SweepView) -> list[str]:
-    directory = shlex.quote(str(view.directory))
-    made = [view.made_by] if view.made_by else []
-    return [*made, f"rlpyt sweep {directory}", f"rlpyt plot {directory}"]
-
-
-# Any directory
 
 
 def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entry]:

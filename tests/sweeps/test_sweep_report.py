@@ -10,7 +10,7 @@ from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, Job
 from rlpyt.sweeps.report import write_report
 from rlpyt.sweeps.report_data import duration, read_data
-from rlpyt.sweeps.report_page import Cell, Details, Section, Table, Text, render
+from rlpyt.sweeps.report_page import number, render
 from rlpyt.vis.grouping import read_runs
 from tests.sweeps.launching import RESOURCES
 
@@ -96,10 +96,10 @@ def make_sweep(path):
     sweep = SweepDirectory.create(path, about, jobs)
     ends = [[0], [1], [-9, 0], []]
     for job, codes in zip(sweep.jobs(), ends):
-        for number, code in enumerate(codes, start=1):
+        for attempt, code in enumerate(codes, start=1):
             job.prepare(
                 Attempt(
-                    number,
+                    attempt,
                     job.job.command,
                     cwd=job.job.cwd,
                     begun=100.0,
@@ -259,35 +259,37 @@ def test_no_runs_and_a_damaged_sweep_are_refused(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
-def page_with(*blocks, title="t"):
-    return render(title, [], {}, [], [Section("Part one", blocks)], "written")
+def page_with(title="t", **section):
+    return render(title=title, sections=[{"title": "Part one", **section}])
 
 
 def test_all_text_is_escaped():
     hostile = "</title><script>alert(1)</script>"
-    content = page_with(
-        Text(hostile),
-        Table([hostile], [[hostile], [Cell(hostile, state='" onclick="x')]], hostile),
-        Details(hostile, [Text(hostile, "pre")], strong=hostile),
-        title=hostile,
-    )
-    page = Reader(content)
+    states = {"head": ["state", hostile], "rows": [['" onclick="x', hostile]], "caption": hostile}
+    details = [{"title": hostile, "pre": hostile}]
+    page = Reader(page_with(hostile, text=hostile, tables=[states], details=details))
     assert page.text("title") == f"{hostile}: report"
-    assert [page.text(tag) for tag in ("p", "th", "caption", "summary", "pre", "b")] == [
-        hostile
-    ] * 6
-    assert "onclick" not in page.attributes
+    assert [page.text(tag) for tag in ("p", "caption", "summary", "pre", "td")] == [hostile] * 5
+    assert "onclick" not in page.attributes and page.tables[0][0] == ["state", hostile]
 
 
 def test_cells_are_sorted_by_their_numbers():
-    content = page_with(Table(["n", "s"], [[Cell("2 1/2", 2.5), "a"], [Cell("-"), "b"]]))
+    rows = [[number(2.5, "2 1/2"), "a"], [number(None), "b"], [number(float("nan")), "c"]]
+    content = page_with(tables=[{"head": ["n", "s"], "rows": rows}])
     assert '<th scope="col" class="number">n</th><th scope="col">s</th>' in content
-    assert 'data-order="2.5">2 1/2</td>' in content and 'data-order="">-</td>' in content
+    assert 'data-order="2.5">2 1/2</td>' in content and content.count('data-order="">-</td>') == 2
     assert Reader(content).ids == ["part-one"] and Reader(content).references[-1] == "#part-one"
 
 
+def test_numbers_are_readable():
+    values = [1200, 0.00123456, 123.456, 123456.7, -1e6]
+    assert [number(value)[1] for value in values] == [
+        "1,200", "0.001235", "123.5", "123457", "-1000000",
+    ]  # fmt: skip
+
+
 def test_terminal_colors_and_characters_outside_html_are_removed():
-    content = page_with(Text("a\x1b[31mred\x1b[0m\x00\n\tb \udc80\u00fc\U0001f600"))
+    content = page_with(text="a\x1b[31mred\x1b[0m\x00\n\tb \udc80\u00fc\U0001f600")
     assert "<p>ared\n\tb \u00fc\U0001f600</p>" in content
     content.encode("utf-8")
 
@@ -297,9 +299,11 @@ def test_durations_are_readable():
     assert said == ["0.25 s", "59.9 s", "1 min 00 s", "59 min 59 s", "2 h 05 min"]
 
 
+@pytest.mark.filterwarnings("ignore:.*lacks seed")
 def test_variants_have_the_same_names_as_in_plots(tmp_path):
     path = make_sweep(tmp_path / "rates")
-    study = read_data(path, "ReturnAverage", "auto")
+    with pytest.warns(UserWarning, match="finished runs"):
+        study = read_data(path, "ReturnAverage", "auto")
     told = {entry.run.path: entry.run.label for entry in study.entries}
     assert set(told.values()) == {"learning_rate_0.1", "learning_rate_0.01"}
     for run in read_runs(path):
