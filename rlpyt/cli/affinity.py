@@ -1,7 +1,8 @@
 """``rlpyt affinity``: describe an affinity code, or this machine."""
 
+import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import tyro
@@ -17,8 +18,9 @@ from rlpyt.utils.text import counted
 
 DESCRIPTION = """Show which run gets which cores and GPUs.
 
-With a CODE, such as 8cpu_2gpu or 0slt_8cpu_0gpu_4cpr: print a table of its run slots and list the
-resources that this machine lacks. Without: print the resources of this machine and codes for it.
+With a CODE, such as 8cpu_2gpu or 0slt_8cpu_0gpu_4cpr: print a table of its run slots, with their
+processors in the code's numbers and, if these differ, those here. Without: print the resources of
+this machine and codes for it.
 
 A code consists of parts joined by underscores, each a number and three letters:
 
@@ -30,8 +32,6 @@ A code consists of parts joined by underscores, each a number and three letters:
   ass  1: asynchronous sampling                   sgr  GPUs on which it then samples (0)
   oss  1: sample on the optimizer's GPUs          alt  1: twice as many workers, alternating
   saf  0: no process is pinned"""
-
-Row = dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,16 +58,58 @@ def describe_code(code: str) -> str:
     """
     resources = Resources.from_code(code).checked()
     one = resources.run_slot is not None
-    numbers = [resources.checked_slot()] if one else list(range(resources.n_run_slots))
-    slots = [dataclasses.replace(resources, run_slot=number) for number in numbers]
-    rows = [row for slot in slots for row in _rows(slot)]
+    numbers = [resources.checked_slot()] if one else range(resources.n_run_slots)
+    rows = [row for number in numbers for row in _rows(resources, number)]
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
-    table = tabulate([[row[name] for name in columns] for row in rows], columns, stralign="left")
-    runner = "AsyncRl" if resources.async_sample else "SyncRl"
-    runner = runner if resources.async_sample or resources.n_ranks > 1 else "MinibatchRl"
-    lines = [f"{code}: {resources.describe()}", f"for {runner}", "", table, ""]
-    notes = [*resources.notes(), *_missing_here(resources, slots)]
-    return "\n".join(lines + [f"Note: {note}." for note in notes]).rstrip()
+    if all(row["here"] == row["processors"] for row in rows):
+        columns.remove("here")
+    runner = "SyncRl" if resources.n_ranks > 1 else "MinibatchRl"
+    notes, gpus = resources.notes(), n_gpus()
+    if gpus < resources.n_gpu:
+        notes.append(f"this machine has {gpus} of the {resources.n_gpu} GPUs")
+    if not resources.set_affinity:
+        notes.append("processes are not pinned; cores only set the number of workers")
+    elif not all(row["here"] for row in rows):
+        notes.append(
+            f"this process may only use processors {listed(Machine.here().cpus)}; launchers refuse "
+            "slots without processors here, and runs in these are not pinned"
+        )
+    lines = [
+        f"{code}: {resources.describe()}",
+        f"for {'AsyncRl' if resources.async_sample else runner}",
+        "",
+        tabulate([[row[name] for name in columns] for row in rows], columns, stralign="left"),
+        "",
+        *(f"Note: {note}." for note in notes),
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def _rows(resources: Resources, slot: int) -> list[dict[str, str]]:
+    """Return a row for each process of a run, with the process's resources."""
+    resources = dataclasses.replace(resources, run_slot=slot)
+    affinity, here = affinity_of(resources), {}
+    if resources.set_affinity:
+        with contextlib.suppress(AffinityError):  # this machine is too small
+            here = placement(resources)
+    ranks = affinity if isinstance(affinity, list) else [affinity]
+    parts = [(f"rank {i}" if ranks[1:] else "", own) for i, own in enumerate(ranks)]
+    if "optimizer" in ranks[0]:
+        samplers = affinity["sampler"]
+        samplers = samplers if isinstance(samplers, list) else [samplers]
+        parts = [(f"optimizer {i}", own) for i, own in enumerate(affinity["optimizer"])]
+        parts += [(f"sampler {i}", own) for i, own in enumerate(samplers)]
+    rows = []
+    for part, own in parts:
+        cpus = own.get("master_cpus", own.get("cpus"))
+        # Without cores for workers, one worker shares the master's.
+        workers = (own["workers_cpus"] or [cpus]) if "workers_cpus" in own else []
+        row = {"slot": str(slot), "process": part, "GPU": str(own.get("cuda_idx", ""))}
+        row["processors"] = listed(cpus)
+        row["here"] = listed(here[cpu] for cpu in cpus if here)
+        row["workers"] = f"{len(workers)} on {listed(sum(workers, ()))}" if workers else ""
+        rows.append(row)
+    return rows
 
 
 def describe_machine() -> str:
@@ -82,20 +124,14 @@ def describe_machine() -> str:
     ]
     if machine.quota is not None:
         found.append(("quota of the container, in cores", f"{machine.quota:g}"))
-    pins = machine.n_granted == machine.n_core
-    suggested = [(code, use) for use, code in _suggested(machine.n_granted, gpus, pins)]
-    parts = [
-        tabulate(found, tablefmt="plain"),
-        "",
-        "Codes for this machine (`rlpyt affinity CODE` describes one):",
-        "",
-        tabulate(suggested, tablefmt="plain"),
-    ]
-    return "\n".join(parts)
+    codes = _suggested(machine.n_granted, gpus, machine.n_granted == machine.n_core)
+    title = "Codes for this machine (`rlpyt affinity CODE` describes one):"
+    tables = [tabulate(rows, tablefmt="plain") for rows in (found, codes.items())]
+    return "\n\n".join([tables[0], title, tables[1]])
 
 
-def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]:
-    """Yield (use, code) of settings for a machine with these cores and GPUs."""
+def _suggested(n_core: int, n_gpu: int, pins: bool) -> dict[str, str]:
+    """Return codes for a machine with these cores and GPUs, with their uses."""
     settings: list[tuple[str, dict[str, Any]]] = [
         ("one run at a time, with all cores", dict(cpu_per_run=n_core)),
         (f"{counted(n_core, 'run')} at a time, with one core each", dict(cpu_per_run=1)),
@@ -108,95 +144,10 @@ def _suggested(n_core: int, n_gpu: int, pins: bool) -> Iterator[tuple[str, str]]
             ("an asynchronous run on each GPU", dict(n_gpu=n_gpu, async_sample=True,
              optim_sample_share_gpu=True)),
         ]  # fmt: skip
-    seen = set()
+    found: dict[str, str] = {}
     for use, arguments in settings:
-        try:
-            code = encode_affinity(n_cpu_core=n_core, set_affinity=pins, **arguments)
-        except AffinityError:  # too few cores
-            continue
-        if code not in seen:
-            seen.add(code)
-            yield use, code
-
-
-def _rows(resources: Resources) -> Iterator[Row]:
-    """Yield one row per process of a run, with the process's resources."""
-    affinity = affinity_of(resources)
-    slot = str(resources.run_slot)
-    if isinstance(affinity, list):
-        parts = [(f"rank {i}", own) for i, own in enumerate(affinity)]
-    elif "optimizer" in affinity:
-        samplers = affinity["sampler"]
-        samplers = samplers if isinstance(samplers, list) else [samplers]
-        parts = [(f"optimizer {i}", own) for i, own in enumerate(affinity["optimizer"])]
-        parts += [(f"sampler {i}", own) for i, own in enumerate(samplers)]
-    else:
-        parts = [("", affinity)]
-    cores = set(resources.run_cores())
-    for part, own in parts:
-        master = own.get("master_cpus", own.get("cpus"))
-        workers = own.get("workers_cpus", [])
-        if "workers_cpus" in own and not workers:  # one worker shares the master's
-            workers = [master]
-        used = {cpu for worker in workers for cpu in worker}
-        gpu = own.get("cuda_idx")
-        yield {
-            "slot": slot,
-            "process": part,
-            "GPU": "" if gpu is None else str(gpu),
-            "cores": listed(cores & set(master)),
-            "second threads": listed(set(master) - cores),
-            "workers": _describe_workers(workers),
-            "no worker on": listed(set(master) - used) if workers else "",
-        }
-        slot = ""
-
-
-def _describe_workers(workers: list[tuple[int, ...]]) -> str:
-    """Return the number of workers and their cores."""
-    if not workers:
-        return ""
-    cores = [listed(worker) for worker in workers]
-    if len(cores) > 8:
-        cores[4:-2] = ["..."]
-    return f"{len(workers)}: " + " | ".join(cores)
-
-
-def _missing_here(resources: Resources, slots: list[Resources]) -> Iterator[str]:
-    """Yield notes on the resources of run slots that this machine lacks or numbers differently."""
-    gpus, wanted = n_gpus(), resources.n_gpu
-    if gpus < wanted:
-        yield f"this machine has {gpus} of the {wanted} GPUs"
-    if not resources.set_affinity:
-        yield "processes are not pinned; cores only set the number of workers"
-        return
-    moved: dict[int, int] = {}
-    missing: set[int] = set()  # second hardware threads
-    lost = []
-    for slot in slots:
-        try:
-            where = placement(slot)
-        except AffinityError:
-            lost.append(slot.checked_slot())
-            continue
-        cores = slot.run_cores()
-        used = {where[core] for core in cores}
-        missing |= {cpu for cpu, here in where.items() if cpu not in cores and here in used}
-        moved.update(where)
-    moved = {cpu: here for cpu, here in moved.items() if cpu not in missing}
-    if lost:
-        yield (
-            f"this process may only use processors {listed(Machine.here().cpus)}; launchers "
-            f"refuse run slots {listed(lost)}, and runs in these slots are not pinned"
-        )
-        return
-    if missing:
-        yield (
-            f"second threads {listed(missing)} of the code do not exist on this machine; runs use "
-            "the first threads of their cores"
-        )
-    if any(code_cpu != cpu for code_cpu, cpu in moved.items()):
-        yield (
-            f"cores {listed(moved)} of the code are processors {listed(moved.values())} of this "
-            "machine"
-        )
+        with contextlib.suppress(AffinityError):  # too few cores
+            found.setdefault(
+                encode_affinity(n_cpu_core=n_core, set_affinity=pins, **arguments), use
+            )
+    return found

@@ -40,10 +40,10 @@ def test_a_table_shows_every_run_slot(machine, capsys):
     assert "n_gpu=4, hyperthread_offset=0, cpu_reserved=1\nfor MinibatchRl" in said
     rows = [line.split() for line in said.splitlines() if line[:1].isdigit()]
     assert rows[1:] == [
-        ["0", "0", "0-2", "2:", "1", "|", "2", "0"],
-        ["1", "1", "3-5", "2:", "4", "|", "5", "3"],
-        ["2", "2", "6-8", "2:", "7", "|", "8", "6"],
-        ["3", "3", "9-11", "2:", "10", "|", "11", "9"],
+        ["0", "0", "0-2", "2", "on", "1-2"],
+        ["1", "1", "3-5", "2", "on", "4-5"],
+        ["2", "2", "6-8", "2", "on", "7-8"],
+        ["3", "3", "9-11", "2", "on", "10-11"],
     ]
     assert "Note" not in said
 
@@ -56,28 +56,31 @@ def test_processes_of_a_run_have_rows_of_their_own(machine, capsys):
     rows = [
         line.split() for line in said.splitlines() if "optimizer " in line or "sampler " in line
     ]
-    assert rows[0] == ["1", "optimizer", "0", "1", "4", "12"]
-    assert rows[1][:5] == ["sampler", "0", "1", "5-7", "13-15"]
-    assert "second threads 12-15 of the code do not exist on this machine; runs use" in said
+    # Second threads, 12 to 15, do not exist here.
+    assert rows[0] == ["1", "optimizer", "0", "1", "4,", "12", "4"]
+    assert rows[1][:6] == ["1", "sampler", "0", "1", "5-7,", "13-15"]
+    assert rows[1][6:] == ["5-7", "3", "on", "5-7,", "13-15"]
     affinity("8cpu_2gpu_2gpr")
     said = capsys.readouterr().out
     assert "for SyncRl" in said and "rank 0" in said and "rank 1" in said
 
 
-def test_notes_name_missing_renumbered_and_unused_cores(machine, capsys):
+def test_missing_renumbered_and_unused_resources_are_shown(machine, capsys):
     machine([4, 5, 6, 7])
     affinity("4cpu_0gpu_2cpr_0hto")
-    assert "cores 0-3 of the code are processors 4-7 of this machine" in capsys.readouterr().out
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line[:1] in "01"]
+    assert [row[:3] for row in rows if row] == [["0", "0-1", "4-5"], ["1", "2-3", "6-7"]]
     affinity("5cpu_2gpu_1cxg")
     said = capsys.readouterr().out
     assert "this machine has 0 of the 2 GPUs" in said
     assert "1 of 5 cores are in no run slot" in said
-    assert "may only use processors 4-7; launchers refuse run slots 0-1, and runs" in said
+    assert "may only use processors 4-7; launchers refuse slots without processors here" in said
     affinity("2cpu_2gpu_1res_0hto")
-    assert "0     0    0      1: 0\n" in capsys.readouterr().out  # the worker shares its core
+    said = capsys.readouterr().out
+    assert "0     0    0           4     1 on 0\n" in said  # the worker shares its core
     affinity("99cpu_0gpu_33cpr_0hto_0saf")
     said = capsys.readouterr().out
-    assert "not pinned" in said and "33: 0 | 1 | 2 | 3 | ... | 31 | 32" in said
+    assert "not pinned" in said and "33 on 0-32" in said and "here" not in said
 
 
 @pytest.mark.parametrize("first", [0, 3])
