@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.sweeps.report_data import Entry, ReportData, duration, moment, read_data
+from rlpyt.sweeps.report_data import Entry, ReportData, moment, read_data
 from rlpyt.sweeps.report_page import Cell, Section, number, render, setting
 from rlpyt.sweeps.report_plots import comparisons, curves
 from rlpyt.sweeps.search_report import search_sections
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.names import labels
+from rlpyt.utils.text import duration
 from rlpyt.version import VERSION
 from rlpyt.vis.grouping import ENVIRONMENT_KEYS, natural_key, setting_text, varying_settings
 from rlpyt.vis.statistics import interquartile_mean, stratified_bootstrap
@@ -78,15 +79,15 @@ def _page(directory: Path, y: str, source: str, group_by: Sequence[str]) -> str:
     if caught:
         notes = list(dict.fromkeys(str(warning.message) for warning in caught))
         sections.append({"title": "Remarks", "notes": notes})
-    steps = sum(entry.steps or 0 for entry in data.entries)
-    seconds = sum(entry.seconds or 0.0 for entry in data.entries)
+    steps = sum(entry.view.steps or 0 for entry in data.entries)
+    seconds = sum(entry.view.seconds for entry in data.entries)
     return render(
         title=data.title,
         facts=data.facts,
-        counts=Counter(entry.state for entry in data.entries).most_common(),
+        counts=Counter(entry.view.state for entry in data.entries).most_common(),
         totals=[
             (short_number(float(f"{steps:.3g}")), "environment steps"),
-            (duration(seconds), "of runs"),
+            (duration(seconds), "run time"),
         ],
         sections=[section for section in sections if section],
         written=f"Written by rlpyt {VERSION} on {moment(time.time())}, "
@@ -138,55 +139,58 @@ def _interval(values: NDArray[np.float64]) -> Cell:
 
 
 def _runs(data: ReportData) -> Section:
-    sweep = any(entry.attempts for entry in data.entries)
+    sweep = any(entry.view.attempts for entry in data.entries)
     several = len({entry.run.environment for entry in data.entries}) > 1
     head = ["run", *["environment"] * several, "state", "seed", "steps", "of"]
     head += ["return", "final score", "time", *["attempts"] * sweep]
-    rows = [
-        [
-            entry.name,
-            *[entry.run.environment] * several,
-            entry.state,
-            setting(entry.run.seed, str(entry.run.seed)),
-            number(entry.steps),
-            number(entry.total_steps),
-            number(entry.return_),
-            number(data.by_run.get(entry.run.path)),
-            number(entry.seconds, duration(entry.seconds or 0.0)),
-            *[number(len(entry.attempts))] * sweep,
-        ]
-        for entry in data.entries
-    ]
+    rows = []
+    for run, view in ((entry.run, entry.view) for entry in data.entries):
+        rows.append(
+            [
+                view.name,
+                *[run.environment] * several,
+                view.state,
+                setting(run.seed, str(run.seed)),
+                number(view.steps),
+                number(view.total_steps),
+                number(view.return_),
+                number(data.by_run.get(run.path)),
+                number(view.seconds or None, duration(view.seconds)),
+                *[number(len(view.attempts))] * sweep,
+            ]
+        )
     return {"title": "Runs", "tables": [{"head": head, "rows": rows}]}
 
 
 def _failures(data: ReportData) -> Section:
     """Return all failed attempts with the runs' last output, also of runs that succeeded later."""
-    failed = [e for e in data.entries if e.state == "failed" or any(a.failed for a in e.attempts)]
-    if not failed:
-        return {}
     rows: list[list[Cell]] = []
-    for entry in failed:
-        if not entry.attempts:  # its record is damaged
-            rows.append([entry.name, number(None), entry.outcome, number(None), entry.state])
-        for attempt in entry.attempts:
+    failed = []
+    for view in (entry.view for entry in data.entries):
+        if view.damage:
+            rows.append([view.name, number(None), view.damage, number(None), view.state])
+        for attempt in view.attempts:
             if attempt.failed:
                 took = (attempt.ended or 0.0) - (attempt.begun or 0.0)
                 lasted = number(took if attempt.ended else None, duration(took))
                 outcome = attempt.outcome()
-                rows.append([entry.name, number(attempt.number), outcome, lasted, entry.state])
+                rows.append([view.name, number(attempt.number), outcome, lasted, view.state])
+        if view.state == "failed" or (view.attempts and view.attempts[-1].failed):
+            failed.append((view, view.last_lines()))
+    if not rows:
+        return {}
     return {
         "title": "Failures",
         "about": "Attempts that ended with an error, the runs' states now, and their last output.",
         "tables": [{"head": ["run", "attempt", "outcome", "after", "state"], "rows": rows}],
         "details": [
             {
-                "title": f"{entry.name}: {entry.outcome}",
+                "title": f"{view.name}: {view.outcome}",
                 "open": len(failed) <= MAX_OPEN,
-                "pre": "\n".join(entry.tail),
+                "pre": "\n".join(lines),
             }
-            for entry in failed
-            if entry.tail
+            for view, lines in failed
+            if lines
         ],
     }
 
@@ -206,9 +210,9 @@ def _configurations(data: ReportData) -> Section:
         details.append(
             {
                 "title": ", ".join(filter(None, [environment, label])),
-                "text": f"Runs: {', '.join(entry.name for entry in entries)}",
+                "text": f"Runs: {', '.join(entry.view.name for entry in entries)}",
                 "tables": [differing] if keys else [],
-                "details": [{"title": f"All settings of {first.name}", "pre": first.config()}],
+                "details": [{"title": f"All settings of {first.view.name}", "pre": first.config()}],
             }
         )
     about = "Each variant: its runs, the settings that differ, and a complete configuration."
@@ -216,7 +220,7 @@ def _configurations(data: ReportData) -> Section:
 
 
 def _commands(data: ReportData) -> Section:
-    rows = [[one.name, one.command, one.cwd] for one in data.entries if one.command]
+    rows = [[one.view.name, one.command, one.cwd] for one in data.entries if one.command]
     table = {"head": ["run", "command", "directory"], "rows": rows}
     every = {"title": "Commands of all runs", "tables": [table]}
     commands = "\n".join(data.commands)

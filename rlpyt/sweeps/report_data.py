@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlpyt.sweeps.directory import ABOUT, QUEUE
-from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.search import MEMBER, TRIAL
 from rlpyt.sweeps.slots import describe_share
-from rlpyt.sweeps.view import SweepView, read_sweep
+from rlpyt.sweeps.view import RETURN, RunView, SweepView, read_sweep
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis import grouping
@@ -31,43 +30,23 @@ FINISHED = ("done", "ended")
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in a report.
-
-    Attributes:
-        run: directory, settings, and label of its variant.
-        name: unique name of the run.
-        state: one of ``rlpyt.sweeps.jobs.STATES``, "unfinished" or "ended".
-        steps, total_steps: environment steps so far, and in total; None if unknown.
-        return_: mean return of the newest row.
-        seconds: duration so far.
-        attempts: attempts to run it, oldest first; empty without a sweep.
-        outcome: description of how the last attempt ended.
-        tail: last lines of the output of a failed run.
-    """
+    """A run in a report: settings with the label of its variant, and status."""
 
     run: RunRecord
-    name: str
-    state: str
-    steps: int | None
-    total_steps: int | None
-    return_: float | None
-    seconds: float | None
-    attempts: tuple[Attempt, ...] = ()
-    outcome: str = ""
-    tail: tuple[str, ...] = ()
+    view: RunView
 
     @property
     def command(self) -> str:
         """Return the command that repeats the run; empty if unknown."""
-        if self.attempts:
-            return shlex.join(self.attempts[0].command)
+        if self.view.attempts:
+            return shlex.join(self.view.attempts[0].command)
         has_config = (self.run.path / grouping.CONFIG).exists()
         return shlex.join(["rlpyt", "train", "--config", str(self.run.path)]) if has_config else ""
 
     @property
     def cwd(self) -> str:
         """Return the command's working directory; without a sweep, the current one."""
-        return (self.attempts[0].cwd if self.attempts else None) or os.getcwd()
+        return (self.view.attempts[0].cwd if self.view.attempts else None) or os.getcwd()
 
     def config(self) -> str:
         """Return all settings as JSON, empty if there are none."""
@@ -105,7 +84,7 @@ class ReportData:
         found: dict[str, list[tuple[bool, float]]] = {}
         for entry in self.entries:
             if entry.run.environment == environment:
-                score = self.by_run.get(entry.run.path, entry.return_)
+                score = self.by_run.get(entry.run.path, entry.view.return_)
                 known = [(entry.run.path in self.by_run, score)] if score is not None else []
                 found.setdefault(entry.run.label, []).extend(known)
 
@@ -118,17 +97,9 @@ class ReportData:
 
 
 def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()) -> ReportData:
-    """Read a sweep, or the runs below a directory; warn of skipped and incomplete runs.
+    """Read a sweep, or the runs below a directory; see ``write_report`` for arguments and errors.
 
-    Args:
-        directory: of either.
-        y: column of progress.csv that is the return.
-        source: of final scores, see ``final_scores``.
-        group_by: settings that make a variant; by default those that differ.
-
-    Raises:
-        FileNotFoundError: there are no runs.
-        ValueError: the sweep is damaged, or no run has a setting of ``group_by``.
+    Warns of runs that are skipped or incomplete.
     """
     shown = shlex.quote(str(directory))
     if (directory / QUEUE / ABOUT).is_file():
@@ -140,7 +111,7 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
         entries, keys = _of_directory(directory, group_by, y), list(group_by)
         title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
         commands = []
-    grouping.warn_of_uneven_groups([e.run for e in entries if e.state != "queued"])
+    grouping.warn_of_uneven_groups([e.run for e in entries if e.view.state != "queued"])
     scores, by_run = _scores(entries, y, source)
     commands += [f"rlpyt plot {shown}", f"rlpyt report {shown}"]
     return ReportData(title, facts, entries, scores, by_run, keys, commands)
@@ -151,7 +122,7 @@ def _scores(
 ) -> tuple[Scores | None, dict[Path, float]]:
     """Final scores of the finished runs, or of all that have started if none is finished."""
     begun = [entry for entry in entries if (entry.run.path / "progress.csv").exists()]
-    finished = [entry for entry in begun if entry.state in FINISHED]
+    finished = [entry for entry in begun if entry.view.state in FINISHED]
     if finished and len(finished) < len(begun):
         warnings.warn(
             f"final scores are those of finished runs ({len(finished)}), not of the others that "
@@ -179,25 +150,11 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
         )
         if view.searches and view.runs:
             keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
-    progress = [last_row(one.run_dir / "progress.csv", newest=[y]) for one in view.runs]
-    entries = [
-        Entry(
-            run=run,
-            name=one.name,
-            state=one.state,
-            steps=one.steps,
-            total_steps=one.total_steps,
-            return_=row.get(y),
-            seconds=one.seconds if one.attempts else None,
-            attempts=one.attempts,
-            outcome=one.outcome,
-            tail=tuple(one.last_lines())
-            if one.state == "failed" or (one.attempts and one.attempts[-1].failed)
-            else (),
-        )
-        for one, run, row in zip(view.runs, grouping.label_runs(runs, group_by), progress)
-    ]
-    return entries, keys
+    views = list(view.runs)
+    if y != RETURN:
+        rows = [last_row(one.run_dir / "progress.csv", newest=[y]) for one in views]
+        views = [replace(one, return_=row.get(y)) for one, row in zip(views, rows)]
+    return list(map(Entry, grouping.label_runs(runs, group_by), views)), keys
 
 
 def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
@@ -216,34 +173,34 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
 
 
 def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entry]:
-    entries = []
+    entries: list[Entry] = []
     for run in read_runs(directory, group_by=group_by):
         row = last_row(run.path / "progress.csv", newest=[y])
-        total = run.total_steps
         steps = int(row[STEPS]) if STEPS in row else None
         name = run.path.relative_to(directory).as_posix()  # not where a link may lead to
-        entries.append(
-            Entry(
-                run=run,
-                name=run.path.resolve().name if name == "." else name,
-                state=_state(run, steps, total),
-                steps=steps,
-                total_steps=total,
-                return_=row.get(y),
-                seconds=row.get(TIME),
-            )
+        view = RunView(
+            number=len(entries),
+            name=run.path.resolve().name if name == "." else name,
+            state=_state(run, steps),
+            settings=run.settings,
+            run_dir=run.path,
+            steps=steps,
+            total_steps=run.total_steps,
+            return_=row.get(y),
+            seconds=row.get(TIME, 0.0),
         )
+        entries.append(Entry(run, view))
     return entries
 
 
-def _state(run: RunRecord, steps: int | None, total: int | None) -> str:
+def _state(run: RunRecord, steps: int | None) -> str:
     if RunLock(run.path).owner():
         return "running"
     if read_evaluation(run.path) is not None:
         return "done"
-    if total is None:
+    if run.total_steps is None:
         return "ended"
-    return "done" if steps is not None and steps >= 0.99 * total else "unfinished"
+    return "done" if steps is not None and steps >= 0.99 * run.total_steps else "unfinished"
 
 
 def _facts_of_directory(directory: Path, entries: Sequence[Entry]) -> list[tuple[str, str]]:
@@ -259,13 +216,3 @@ def _facts_of_directory(directory: Path, entries: Sequence[Entry]) -> list[tuple
 def moment(seconds: float) -> str:
     """Format a time since 1970 as local date and time with its zone."""
     return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(seconds)).strip()
-
-
-def duration(seconds: float) -> str:
-    """Format a duration as "2 h 05 min", "3 min 20 s" or "12.5 s"."""
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"

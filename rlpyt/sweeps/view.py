@@ -32,31 +32,31 @@ class RunView:
 
     Attributes:
         number, name, settings: see ``Job``.
-        state: one of ``STATES``.
+        state: one of ``STATES``; in a report of runs without a sweep, also "unfinished" or "ended".
         run_dir: directory of the run.
-        attempts: oldest first.
-        output: file with standard output and error.
         steps, total_steps: environment steps so far, and in total; None if unknown.
-        steps_per_second: speed in the newest row of statistics.
         return_: mean return in the newest row.
         seconds: duration of all attempts so far.
+        attempts: oldest first.
+        output: file with standard output and error.
+        steps_per_second: speed in the newest row of statistics.
         seconds_left: estimate; None unless running.
         damage: description of damaged files in the queue; such a run counts as failed.
     """
 
     number: int
     name: str
-    state: State
+    state: str
     settings: Mapping[str, Any]
     run_dir: Path
-    attempts: tuple[Attempt, ...]
-    output: Path
     steps: int | None
     total_steps: int | None
-    steps_per_second: float | None
     return_: float | None
     seconds: float
-    seconds_left: float | None
+    attempts: tuple[Attempt, ...] = ()
+    output: Path = Path()
+    steps_per_second: float | None = None
+    seconds_left: float | None = None
     damage: str = ""
 
     def last_lines(self, count: int = 20) -> list[str]:
@@ -200,7 +200,7 @@ def _seconds(attempts: list[Attempt], state: State) -> float:
     return sum(max(0.0, end - begun) for begun, end in _spans(attempts, state))
 
 
-def _spans(attempts: Sequence[Attempt], state: State) -> list[tuple[float, float]]:
+def _spans(attempts: Sequence[Attempt], state: str) -> list[tuple[float, float]]:
     """Return start and end of each attempt, now for a running one; without unrecorded ends."""
     ends = [attempt.ended for attempt in attempts]
     if state == "running" and ends and ends[-1] is None:
