@@ -124,30 +124,22 @@ def describe_machine() -> str:
     ]
     if machine.quota is not None:
         found.append(("quota of the container, in cores", f"{machine.quota:g}"))
-    codes = _suggested(machine.n_granted, gpus, machine.n_granted == machine.n_core)
+    n_core, pins = machine.n_granted, machine.n_granted == machine.n_core
+    uses: dict[str, dict[str, Any]] = {
+        "one run at a time, with all cores": dict(cpu_per_run=n_core),
+        f"{counted(n_core, 'run')} at a time, with one core each": dict(cpu_per_run=1),
+        "an asynchronous run": dict(cpu_per_run=n_core, async_sample=True),
+    }
+    if gpus:
+        shared = dict(n_gpu=gpus, async_sample=True, optim_sample_share_gpu=True)
+        uses["a run on each GPU"] = dict(n_gpu=gpus)
+        uses["a run on all GPUs"] = dict(n_gpu=gpus, gpu_per_run=gpus)
+        uses["an asynchronous run on each GPU"] = shared
+    codes: dict[str, str] = {}
+    for use, arguments in uses.items():
+        with contextlib.suppress(AffinityError):  # too few cores
+            code = encode_affinity(n_cpu_core=n_core, set_affinity=pins, **arguments)
+            codes.setdefault(code, use)
     title = "Codes for this machine (`rlpyt affinity CODE` describes one):"
     tables = [tabulate(rows, tablefmt="plain") for rows in (found, codes.items())]
     return "\n\n".join([tables[0], title, tables[1]])
-
-
-def _suggested(n_core: int, n_gpu: int, pins: bool) -> dict[str, str]:
-    """Return codes for a machine with these cores and GPUs, with their uses."""
-    settings: list[tuple[str, dict[str, Any]]] = [
-        ("one run at a time, with all cores", dict(cpu_per_run=n_core)),
-        (f"{counted(n_core, 'run')} at a time, with one core each", dict(cpu_per_run=1)),
-        ("an asynchronous run", dict(cpu_per_run=n_core, async_sample=True)),
-    ]
-    if n_gpu:
-        settings += [
-            ("a run on each GPU", dict(n_gpu=n_gpu)),
-            ("a run on all GPUs", dict(n_gpu=n_gpu, gpu_per_run=n_gpu)),
-            ("an asynchronous run on each GPU", dict(n_gpu=n_gpu, async_sample=True,
-             optim_sample_share_gpu=True)),
-        ]  # fmt: skip
-    found: dict[str, str] = {}
-    for use, arguments in settings:
-        with contextlib.suppress(AffinityError):  # too few cores
-            found.setdefault(
-                encode_affinity(n_cpu_core=n_core, set_affinity=pins, **arguments), use
-            )
-    return found

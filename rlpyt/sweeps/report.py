@@ -207,12 +207,13 @@ def _configurations(data: ReportData) -> Section:
         known = first.run.settings
         keys = [key for key in data.keys or varying_settings(peers) if key in known]
         differing = {"head": ["setting", "value"], "rows": [[k, _setting(known[k])] for k in keys]}
+        every = {"title": f"All settings of {first.view.name}", "open": True, "pre": first.config()}
         details.append(
             {
                 "title": ", ".join(filter(None, [environment, label])),
                 "text": f"Runs: {', '.join(entry.view.name for entry in entries)}",
                 "tables": [differing] if keys else [],
-                "details": [{"title": f"All settings of {first.view.name}", "pre": first.config()}],
+                "details": [every] if every["pre"] else [],
             }
         )
     about = "Each variant: its runs, the settings that differ, and a complete configuration."
