@@ -12,6 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
@@ -68,6 +69,7 @@ LIMITS = (
     (r"batch_T|max_decorrelation_steps|eval_episodes|eval_max_trajectories", 100_000),
 )
 MAX_ITEMS = 128
+MAX_WEIGHTS = 100_000_000  # of the layers of one list of sizes
 
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu):\d+")
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -100,6 +102,7 @@ def read_described(
 
 def check(path: Path, document: Mapping[str, Any]) -> None:
     """Check all names, paths and numbers of a document; raises as `read_described` does."""
+    layers: dict[str, list[float]] = {}
     for place, value in leaves(document):
         try:
             _check_leaf(place, value)
@@ -117,6 +120,11 @@ def check(path: Path, document: Mapping[str, Any]) -> None:
             raise DamagedFile(_too_much(path, f"{place}={value!r:.20}", f"at most {limit:,}"))
         if any(int(at) >= MAX_ITEMS for at in re.findall(r"\[(\d+)\]", place)):
             raise DamagedFile(_too_much(path, keys, f"a list of at most {MAX_ITEMS} items"))
+        if number and name.endswith("sizes"):
+            layers.setdefault(keys, []).append(value)
+    for keys, sizes in layers.items():
+        if sum(a * b for a, b in pairwise(sizes)) > MAX_WEIGHTS:
+            raise DamagedFile(_too_much(path, keys, f"layers of at most {MAX_WEIGHTS:,} weights"))
 
 
 def allowed_part(name: str) -> Any:

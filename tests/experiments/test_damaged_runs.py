@@ -73,6 +73,7 @@ def configure(run_dir, **changes):
         (dict(sampler__batch_T=10**12), "asks for sampler.batch_T=.*at most 100,000"),
         (dict(agent__hidden_sizes=3), "agent.hidden_sizes=3 must be a list of numbers"),
         (dict(agent__hidden_sizes=[10**6, 10**6]), r"agent.hidden_sizes\[0\]=.*at most 4,096"),
+        (dict(agent__hidden_sizes=[4096] * 128), r"hidden_sizes.*layers of at most 100,000,000 w"),
         (dict(agent__normalize_observation=True), "checkpoint does not match this run's settings"),
         (dict(algo={"value_loss_coeff": -1}), "value_loss_coeff=-1 must be in"),
         (dict(algo={"value_loss_coeff": float("nan")}), "value_loss_coeff=nan must be in"),
