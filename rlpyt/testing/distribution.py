@@ -1,7 +1,6 @@
 """``check_distribution``: check that an action distribution keeps the contract."""
 
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,9 @@ import torch
 from torch import Tensor
 
 from rlpyt.agents.base import can_draw
-from rlpyt.testing.report import Report, Stop
+from rlpyt.testing.case import Case, Claims
+from rlpyt.testing.report import Report
 from rlpyt.testing.trees import difference
-from rlpyt.utils import serialize
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 
 STD_ERRORS = 5  # allowed difference of a mean over samples
@@ -20,8 +19,8 @@ CHECKS = {
     "pickle": "can be sent to worker processes",
     "sample": "an action for each row, for any leading dimensions, which differ",
     "noise": "set_noise determines the next sample; draw is the same in torch and numpy",
-    "mode": "no sample is more likely",
     "likelihood": "[*lead], finite, with a gradient",
+    "mode": "no sample is more likely",
     "ratio": "likelihood_ratio is the exponential of the difference of log_likelihood",
     "entropy": "[*lead], the mean of -log_likelihood of samples",
     "kl": "[*lead], 0 between equals, else the mean difference of log_likelihood of samples",
@@ -58,145 +57,104 @@ def check_distribution(
         ConformanceError: there are errors; the message has all findings.
         ValueError: ``skip`` has an unknown name.
     """
-    name = f"check_distribution({type(distribution).__name__})"
-    report = Report(name, CHECKS, skip)
-    with torch.random.fork_rng(devices=[]):  # keep the caller's generator
-        torch.default_generator.manual_seed(seed)
-        case = _Case(distribution, dist_info, report, n_samples)
-        report.run("pickle", case.check_pickle)
-        if report.run("sample", case.check_sample):
-            report.run("noise", case.check_noise)
-            if report.run("likelihood", case.check_likelihood):
-                for check in ("mode", "ratio", "entropy", "kl"):
-                    report.run(check, getattr(case, f"check_{check}"), NotImplementedError)
-    return report.conclude()
+    return _Case(distribution, dist_info, n_samples, skip).run(seed).conclude()
 
 
-class _Case:
+class _Case(Case):
     """The distribution under test, parameters [n, N, ...], and samples [n, N, ...] of them."""
 
+    checks = CHECKS
+    needed = ("sample", "likelihood")
+    optional = ("mode", "ratio", "entropy", "kl")
     samples: Any
 
-    def __init__(self, distribution: Any, dist_info: Any, report: Report, n_samples: int) -> None:
-        self.distribution, self.report = distribution, report
-        self.rows, self.n = dist_info, n_samples
-        self.N = len(leaves_of(dist_info)[0])
-        self.dist_info = buffer_func(dist_info, lambda x: x.expand(n_samples, *x.shape))
+    def __init__(self, distribution: Any, dist_info: Any, n: int, skip: Collection[str]) -> None:
+        name = f"check_distribution({type(distribution).__name__})"
+        super().__init__(name, distribution, skip)
+        self.rows, self.n, self.N = dist_info, n, len(leaves_of(dist_info)[0])
+        self.dist_info = buffer_func(dist_info, lambda x: x.expand(n, *x.shape))
+        self.others = buffer_func(dist_info, lambda x: x.roll(1, 0))  # other distributions
 
-    def check_pickle(self) -> None:
-        """Pickle the distribution."""
-        try:
-            serialize.dumps(self.distribution)
-        except Exception as error:
-            fix = "store settings only, and define the class at the top level of a module."
-            self.report.error("pickle", f"{error}", fix)
-            raise Stop from error
-
-    def check_sample(self) -> None:
-        """Draw samples [n, N], and [N]."""
-        expect = partial(self.report.expect, check="sample", stop=True)
-        self.samples = self.distribution.sample(self.dist_info)
-        few = self.distribution.sample(self.rows)
+    def check_sample(self) -> Claims:
+        self.samples = self.part.sample(self.dist_info)
         fix = "return a tensor (or a record of tensors) with the leading dimensions of dist_info."
+        few = self.part.sample(self.rows)
         for tree, lead in ((self.samples, (self.n, self.N)), (few, (self.N,))):
             for leaf in leaves_of(tree):
                 what = f"samples have shape {tuple(leaf.shape)} for leading dimensions {lead}"
-                expect(leaf.shape[: len(lead)] == lead, what=what, fix=fix)
+                yield leaf.shape[: len(lead)] == lead, what, fix
         same = all(torch.equal(x, x[:1].expand_as(x)) for x in leaves_of(self.samples))
-        expect(not same, what="all samples are equal", fix="draw them, or use noise.")
+        yield not same, "all samples are equal", "draw them, or use noise."
 
-    def check_noise(self) -> None:
-        """Compare samples from the same noise, in torch and in numpy."""
-        spec = getattr(self.distribution, "noise_spec", None)
+    def check_noise(self) -> Claims:
+        spec = getattr(self.part, "noise_spec", None)
         if spec is None:
             self.report.note("noise", "no noise_spec: samples are drawn from torch's generator")
             return
         noise = (torch.rand if spec.kind == "uniform" else torch.randn)(self.n, self.N, *spec.shape)
         found = []
         for _ in range(2):
-            self.distribution.set_noise(noise)
-            found.append(self.distribution.sample(self.dist_info))
-        what = f"two samples from the same noise: {difference(*found)}"
+            self.part.set_noise(noise)
+            found.append(self.part.sample(self.dist_info))
+        other = difference(*found)
         fix = "take the noise that set_noise has set: self._take_noise(lead, device)."
-        self.report.expect(difference(*found) is None, "noise", what, fix, stop=True)
-        kind: Any = type(self.distribution)
+        yield not other, f"two samples from the same noise: {other}", fix
+        kind: Any = type(self.part)
         if not can_draw(kind):
             self.report.note("noise", "no draw: agents do not act in numpy")
             return
-        drawn = self.distribution.draw(numpify_buffer(self.dist_info), noise.numpy())
+        drawn = self.part.draw(numpify_buffer(self.dist_info), noise.numpy())
         pairs = zip(leaves_of(found[0]), leaves_of(drawn), strict=True)
         ok = all(np.allclose(x.numpy(), y, atol=ATOL) for x, y in pairs)
         what = "draw returns other actions for numpy arrays than for tensors"
-        self.report.expect(ok, "noise", what, "use operations that both have.")
+        yield ok, what, "use operations that both have."
 
-    def check_likelihood(self) -> None:
-        """Evaluate the log-likelihood of samples, and its gradient."""
-        expect = partial(self.report.expect, check="likelihood", stop=True)
+    def check_likelihood(self) -> Claims:
         parameters = buffer_func(self.rows, lambda x: x.clone().requires_grad_())
         x = buffer_func(self.samples, lambda leaf: leaf[0])
-        found: Tensor = self.distribution.log_likelihood(x, parameters)
+        found: Tensor = self.part.log_likelihood(x, parameters)
         what = f"it has shape {tuple(found.shape)}, expected {(self.N,)}"
-        expect(found.shape == (self.N,), what=what, fix="sum over the components of an action.")
+        yield found.shape == (self.N,), what, "sum over the components of an action."
         fix = "bound logarithms and divisions, for example by adding a small number."
-        expect(found.isfinite().all(), what="it is not finite for samples", fix=fix)
-        leaves = leaves_of(parameters)
+        yield found.isfinite().all(), "it is not finite for samples", fix
         if found.requires_grad:
             found.sum().backward()  # type: ignore[no-untyped-call]
-        reached = any(x.grad is not None and x.grad.any() for x in leaves)
+        reached = any(x.grad is not None and x.grad.any() for x in leaves_of(parameters))
         fix = "compute it from dist_info without no_grad or detach."
-        expect(reached, what="no gradient reaches the parameters", fix=fix)
+        yield reached, "no gradient reaches the parameters", fix
 
-    def check_mode(self) -> None:
-        """Compare the likelihood of the mode with that of all samples."""
-        likelihood = self.distribution.log_likelihood
-        mode = likelihood(self.distribution.mode(self.rows), self.rows)
-        most = likelihood(self.samples, self.dist_info).amax(0)
+    def check_mode(self) -> Claims:
+        mode = self.part.log_likelihood(self.part.mode(self.rows), self.rows)
+        most = self.part.log_likelihood(self.samples, self.dist_info).amax(0)
         what = f"a sample has log-likelihood {float((most - mode).max()):.3g} above the mode"
-        fix = "return the action of greatest likelihood."
-        self.report.expect(bool((mode >= most - ATOL).all()), "mode", what, fix)
+        yield (mode >= most - ATOL).all(), what, "return the action of greatest likelihood."
 
-    def check_ratio(self) -> None:
-        """Compare the likelihood ratio of two distributions with the likelihoods."""
-        x, other = buffer_func(self.samples, lambda leaf: leaf[0]), self._shifted(self.rows)
-        likelihood = self.distribution.log_likelihood
-        expected = (likelihood(x, other) - likelihood(x, self.rows)).exp()
-        found = self.distribution.likelihood_ratio(x, self.rows, other)
+    def check_ratio(self) -> Claims:
+        x, likelihood = buffer_func(self.samples, lambda leaf: leaf[0]), self.part.log_likelihood
+        expected = (likelihood(x, self.others) - likelihood(x, self.rows)).exp()
+        found = self.part.likelihood_ratio(x, self.rows, self.others)
         ok = found.shape == expected.shape and torch.allclose(found, expected, 1e-3, ATOL)
         what = f"it is {found.flatten()[0]:.4g}, but exp(new - old) is {expected.flatten()[0]:.4g}"
-        self.report.expect(ok, "ratio", what, "divide the new likelihood by the old.")
+        yield ok, what, "divide the new likelihood by the old."
 
-    def check_entropy(self) -> None:
-        """Compare the entropy with the mean over samples."""
-        surprise = -self.distribution.log_likelihood(self.samples, self.dist_info)
-        self._compare("entropy", self.distribution.entropy(self.rows), surprise)
+    def check_entropy(self) -> Claims:
+        surprise = -self.part.log_likelihood(self.samples, self.dist_info)
+        return self._mean(self.part.entropy(self.rows), surprise)
 
-    def check_kl(self) -> None:
-        """Compare the KL divergence with the mean over samples, and with 0."""
-        kl: Callable[..., Tensor] = self.distribution.kl
-        itself = kl(self.rows, self.rows)
+    def check_kl(self) -> Claims:
+        itself = self.part.kl(self.rows, self.rows)
         what = f"between equal distributions it is {itself.tolist()}"
-        ok = bool((itself.abs() <= ATOL).all())
-        self.report.expect(ok, "kl", what, "return 0 for equals.", stop=True)
-        likelihood = self.distribution.log_likelihood
-        others = self._shifted(self.rows), buffer_func(self.dist_info, lambda x: x.roll(1, 1))
-        old, new = (likelihood(self.samples, info) for info in (self.dist_info, others[1]))
-        self._compare("kl", kl(self.rows, others[0]), old - new)
+        yield (itself.abs() <= ATOL).all(), what, "return 0 for equals."
+        others = buffer_func(self.dist_info, lambda x: x.roll(1, 1))
+        old, new = (self.part.log_likelihood(self.samples, x) for x in (self.dist_info, others))
+        yield from self._mean(self.part.kl(self.rows, self.others), old - new)
 
-    def _shifted(self, rows: Any) -> Any:
-        """Return the parameters of the other distributions."""
-        return buffer_func(rows, lambda x: x.roll(1, 0))
-
-    def _compare(self, check: str, found: Tensor, terms: Tensor) -> None:
-        """Compare results [N] with the mean of terms [n, N]."""
-        fix = "return one number for each row, in nats."
+    def _mean(self, found: Tensor, terms: Tensor) -> Claims:
+        """Claim that results [N] are the mean of terms [n, N]."""
         what = f"it has shape {tuple(found.shape)}, expected {(self.N,)}"
-        self.report.expect(found.shape == (self.N,), check, what, fix, stop=True)
+        yield found.shape == (self.N,), what, "return one number for each row, in nats."
         mean, error = terms.mean(0), terms.std(0) / self.n**0.5
-        ok = bool(((found - mean).abs() <= STD_ERRORS * error + ATOL).all())
-        what = f"it is {_listed(found)}, but samples give {_listed(mean)}"
-        fix = "derive it from the likelihood, or correct sample."
-        self.report.expect(ok, check, what, fix)
-
-
-def _listed(x: Tensor) -> list[float]:
-    return [round(v, 4) for v in x.tolist()]
+        rounded = [[round(v, 4) for v in x.tolist()] for x in (found, mean)]
+        what = f"it is {rounded[0]}, but samples give {rounded[1]}"
+        ok = (found - mean).abs() <= STD_ERRORS * error + ATOL
+        yield ok.all(), what, "derive it from the likelihood, or correct sample."

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rlpyt.models.image_encoder import build_encoder
 from rlpyt.models.observation import marked_shape, with_encoders
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from rlpyt.testing.report import Report, Stop
-from rlpyt.utils import serialize
+from rlpyt.testing.case import Case, Claims
+from rlpyt.testing.report import Report
 
 RTOL, ATOL = 1e-3, 1e-4
 CHECKS = {
@@ -58,105 +58,62 @@ def check_encoder(
         ConformanceError: there are errors; the message has all findings.
         ValueError: ``skip`` has an unknown name.
     """
-    report = Report(f"check_encoder({getattr(encoder, '__name__', encoder)})", CHECKS, skip)
-    with torch.random.fork_rng(devices=[]):  # keep the caller's generator
-        torch.default_generator.manual_seed(seed)
-        case = _Case(encoder, space, report, (T, B), seed)
-        if report.run("construction", case.check_construction) and report.run(
-            "shapes", case.check_shapes
-        ):
-            for name in ("pickle", "content", "rows", "gradients"):
-                report.run(name, getattr(case, f"check_{name}"))
-            report.run("state-dict", case.check_state_dict)
-    return report.conclude()
+    return _Case(encoder, space, (T, B), seed, skip).run(seed).conclude()
 
 
-class _Case:
+class _Case(Case):
     """The encoder under test, and inputs [T, B, *shape]."""
 
-    module: nn.Module
+    checks = CHECKS
 
     def __init__(
-        self, encoder: Any, space: Any, report: Report, lead: tuple[int, int], seed: int
+        self, encoder: Any, space: Any, lead: tuple[int, int], seed: int, skip: Collection[str]
     ) -> None:
-        self.encoder, self.report = encoder, report
+        super().__init__(f"check_encoder({getattr(encoder, '__name__', encoder)})", encoder, skip)
         own = space if isinstance(space, Space) else GymSpaceWrapper(space)
         own.seed(seed)
         self.shape = with_encoders(marked_shape(own), {"observation": encoder})
-        T, B = lead
-        rows = np.stack([np.asarray(own.sample()) for _ in range(T * B)])
-        self.input = torch.from_numpy(rows).reshape(T, B, *rows.shape[1:])
+        rows = np.stack([np.asarray(own.sample()) for _ in range(lead[0] * lead[1])])
+        self.input = torch.from_numpy(rows).reshape(*lead, *rows.shape[1:])
 
-    def check_construction(self) -> None:
-        """Build the encoder."""
-        self.module = build_encoder(self.shape, {})
-        self.module.eval()
-        ok = isinstance(self.module, nn.Module)
+    def built(self) -> nn.Module:
+        return build_encoder(self.shape, {})
+
+    def outputs(self, module: nn.Module) -> Any:
+        return module.eval()(self.input)
+
+    def check_construction(self) -> Claims:
+        self.module = self.built()
         what = f"it returned {type(self.module).__name__}, expected a torch.nn.Module"
-        self.report.expect(ok, "construction", what, "derive it from nn.Module.", stop=True)
+        yield isinstance(self.module, nn.Module), what, "derive it from nn.Module."
+        self.module.eval()
 
-    def check_shapes(self) -> None:
-        """Compare the features of inputs with different leading dimensions with the contract."""
-        F = int(self.module.output_size)  # type: ignore[arg-type]
+    def check_shapes(self) -> Claims:
         for input in (self.input, self.input[0], self.input[0, 0]):
-            lead = input.shape[: input.dim() - len(self.shape)]
-            features: Tensor = self.module(input)
-            expected = (*lead, F)
+            lead = tuple(input.shape[: input.dim() - len(self.shape)])
+            features, expected = self.module(input), (*lead, int(self.module.output_size))
             what = f"features have shape {tuple(features.shape)}, expected {expected}, for leading "
-            what += f"dimensions {tuple(lead)}"
+            what += f"dimensions {lead}"
             fix = "keep the leading dimensions: x.reshape(*lead, output_size)."
-            self.report.expect(features.shape == expected, "shapes", what, fix, stop=True)
-            ok = features.dtype == torch.float32
+            yield features.shape == expected, what, fix
             what = f"features have dtype {features.dtype}, expected torch.float32"
-            self.report.expect(ok, "shapes", what, "convert the input by .float().", stop=True)
+            yield features.dtype == torch.float32, what, "convert the input by .float()."
             fix = "check divisions and logarithms, and scale the input."
-            finite = bool(features.isfinite().all())
-            self.report.expect(finite, "shapes", "features are not finite", fix, stop=True)
+            yield features.isfinite().all(), "features are not finite", fix
 
-    def check_pickle(self) -> None:
-        """Pickle what models are given."""
-        try:
-            serialize.dumps(self.encoder)
-        except Exception as error:
-            fix = "define the class or function at the top level of a module."
-            self.report.error("pickle", f"{error}", fix)
-            raise Stop from error
-
-    def check_content(self) -> None:
-        """Compare the features of different inputs."""
+    def check_content(self) -> Claims:
         features = self.module(self.input).flatten(0, 1)
-        what = "all inputs have the same features"
         same = torch.allclose(features, features[:1])
-        self.report.expect(not same, "content", what, "use the input in forward.")
+        yield not same, "all inputs have the same features", "use the input in forward."
 
-    def check_rows(self) -> None:
-        """Compare a row alone with the same row among others."""
+    def check_rows(self) -> Claims:
         alone, among = self.module(self.input[:1, :1]), self.module(self.input)[:1, :1]
-        ok = torch.allclose(alone, among, RTOL, ATOL)
+        what = "a row alone has other features than among others"
         fix = "compute each row by itself, without statistics of the batch."
-        self.report.expect(ok, "rows", "a row alone has other features than among others", fix)
+        yield torch.allclose(alone, among, RTOL, ATOL), what, fix
 
-    def check_gradients(self) -> None:
-        """Differentiate the features by all parameters."""
-        named = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
-        if not named:
+    def check_gradients(self) -> Claims:
+        if any(p.requires_grad for p in self.module.parameters()):
+            yield from self.gradients(self.module(self.input).square().sum())
+        else:
             self.report.note("gradients", "no trained parameters")
-            return
-        loss = self.module(self.input).square().sum()
-        found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-        unused = [name for name, x in zip(named, found) if x is None]
-        fix = "use every parameter in forward, without no_grad or detach."
-        what = f"no gradient reaches {unused[:1]}"
-        self.report.expect(not unused, "gradients", what, fix, stop=True)
-        finite = all(x.isfinite().all() for x in found if x is not None)
-        fix = "check logarithms, roots and divisions."
-        self.report.expect(finite, "gradients", "gradients are not finite", fix)
-
-    def check_state_dict(self) -> None:
-        """Load the parameters into another encoder."""
-        other = build_encoder(self.shape, {}).eval()
-        other.load_state_dict(self.module.state_dict())
-        ok = torch.allclose(other(self.input), self.module(self.input), RTOL, ATOL)
-        fix = "keep everything that is needed in parameters and buffers."
-        what = "a copy that loaded it computes other features"
-        self.report.expect(ok, "state-dict", what, fix)

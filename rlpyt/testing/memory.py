@@ -1,7 +1,6 @@
 """``check_memory``: check that a recurrent layer keeps the contract with models and agents."""
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 import torch
@@ -9,10 +8,10 @@ from torch import Tensor, nn
 
 from rlpyt.algos.episodes import zeroed
 from rlpyt.models.recurrent import Memory, StateAndStarts, add_memory, run_layer
-from rlpyt.testing.report import Report, Stop
+from rlpyt.testing.case import Case, Claims
+from rlpyt.testing.report import Report
 from rlpyt.testing.trees import difference
-from rlpyt.utils import serialize
-from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of, shapes_of
 
 RTOL, ATOL = 1e-2, 1e-4  # of gradients, relative to the largest
 CHECKS = {
@@ -62,159 +61,106 @@ def check_memory(
         ConformanceError: there are errors; the message has all findings.
         ValueError: ``skip`` has an unknown name.
     """
-    report = Report(f"check_memory({getattr(memory, '__name__', memory)})", CHECKS, skip)
-    with torch.random.fork_rng(devices=[]):  # keep the caller's generator
-        torch.default_generator.manual_seed(seed)
-        case = _Case(memory, report, (input_size, size, T, B))
-        if report.run("construction", case.check_construction) and report.run(
-            "shapes", case.check_shapes
-        ):
-            for name in ("pickle", "zeros", "memory", "steps", "rows", "starts", "gradients"):
-                report.run(name, getattr(case, f"check_{name}"))
-            report.run("state-dict", case.check_state_dict)
-    return report.conclude()
+    return _Case(memory, skip, input_size, size, T, B).run(seed).conclude()
 
 
-class _Case:
+class _Case(Case):
     """The layer under test, and inputs [T, B, input_size]."""
 
-    layer: Any
+    checks = CHECKS
 
-    def __init__(self, memory: Memory, report: Report, sizes: tuple[int, int, int, int]) -> None:
-        self.memory, self.report = memory, report
+    def __init__(self, memory: Memory, skip: Collection[str], *sizes: int) -> None:
+        super().__init__(f"check_memory({getattr(memory, '__name__', memory)})", memory, skip)
         self.input_size, self.size, self.T, self.B = sizes
-        self.input = torch.randn(self.T, self.B, self.input_size)
-
-    def run(self, input: Tensor, state: Any = None, starts: Tensor | None = None) -> Any:
-        """Return (outputs, next state), as models do."""
-        given = state if starts is None else StateAndStarts(state, starts)
-        return run_layer(self.layer, input, given)
 
     def built(self) -> Any:
-        """Return a new layer."""
         parent = nn.Module()
-        return getattr(parent, add_memory(parent, self.memory, self.input_size, self.size))
+        return getattr(parent, add_memory(parent, self.part, self.input_size, self.size))
 
-    def check_construction(self) -> None:
-        """Build the layer."""
-        self.layer = self.built()
-        ok = any(p.requires_grad for p in self.layer.parameters())
+    def outputs(self, module: Any) -> Any:
+        return tuple(run_layer(module, self.input, None))
+
+    def steps(self, input: Tensor, state: Any = None, starts: Tensor | None = None) -> Any:
+        """Return (outputs, next state), as models do."""
+        given = state if starts is None else StateAndStarts(state, starts)
+        return run_layer(self.module, input, given)
+
+    def check_construction(self) -> Claims:
+        self.input = torch.randn(self.T, self.B, self.input_size)
+        self.module = self.built()
+        trained = any(p.requires_grad for p in self.module.parameters())
         fix = "register layers as attributes of the module, lists of them as nn.ModuleList."
-        self.report.expect(ok, "construction", "it has no parameters", fix)
+        yield trained, "it has no parameters", fix
 
-    def check_shapes(self) -> None:
-        """Compare output and state with the documented shapes, of a sequence and of one step."""
-        expect = partial(self.report.expect, check="shapes", stop=True)
-        output, state = self.run(self.input)
+    def check_shapes(self) -> Claims:
+        output, state = self.steps(self.input)
         expected = (self.T, self.B, self.size)
         what = f"the output has shape {tuple(output.shape)}, expected [T, B, H] = {expected}"
-        expect(output.shape == expected, what=what, fix="return the output of every step.")
+        yield output.shape == expected, what, "return the output of every step."
         fix = "return a tensor [N, B, ...], or a named tuple of such tensors, as the state."
         for leaf in leaves_of(state):
             ok = isinstance(leaf, Tensor) and leaf.dim() > 1 and leaf.shape[1] == self.B
-            what = (
-                f"the state has a leaf of shape {getattr(leaf, 'shape', leaf)}, with B = {self.B}"
-            )
-            expect(ok and leaf.dtype == torch.float32, what=what, fix=fix)
-        expect(leaves_of(state), what="there is no state", fix=fix)
+            shape = getattr(leaf, "shape", leaf)
+            what = f"the state has a leaf of shape {shape}, with B = {self.B}"
+            yield ok and leaf.dtype == torch.float32, what, fix
+        yield leaves_of(state), "there is no state", fix
         fix = "return a state of the same structure and shapes, whatever T and the state are."
         for t in range(self.T):
-            _, next_state = self.run(self.input[t : t + 1], state)
-            shapes = [[x.shape for x in leaves_of(tree)] for tree in (state, next_state)]
-            what = f"after one more step the shapes are {shapes[1]}, before {shapes[0]}"
-            expect(shapes[0] == shapes[1], what=what, fix=fix)
-            state = next_state
+            before, (_, state) = shapes_of(state), self.steps(self.input[t : t + 1], state)
+            what = f"after one more step the shapes are {shapes_of(state)}, before {before}"
+            yield shapes_of(state) == before, what, fix
 
-    def check_pickle(self) -> None:
-        """Pickle what models are given."""
-        try:
-            serialize.dumps(self.memory)
-        except Exception as error:
-            fix = "define the class or function at the top level of a module."
-            self.report.error("pickle", f"{error}", fix)
-            raise Stop from error
-
-    def check_zeros(self) -> None:
-        """Compare a state of zeros with none."""
-        expected = self.run(self.input)
-        zeros = buffer_func(expected[1], torch.zeros_like)
+    def check_zeros(self) -> Claims:
+        expected = self.steps(self.input)
+        found = self.steps(self.input, buffer_func(expected[1], torch.zeros_like))
         fix = "agents reset an environment by zeroing its state; store what zeros should mean."
-        self._expect_same(self.run(self.input, zeros), expected, "zeros", "zeros: ", fix)
+        yield _same(found, expected, "zeros", fix)
 
-    def check_memory(self) -> None:
-        """Change the first input, and compare the last outputs."""
+    def check_memory(self) -> Claims:
         other = self.input.clone()
         other[0] += 1
-        second = self.run(self.input[:2])[0][1], self.run(other[:2])[0][1]
+        same = torch.equal(self.steps(self.input[:2])[0][1], self.steps(other[:2])[0][1])
         what = "the output of the second step does not depend on the first input"
-        fix = "use the state."
-        self.report.expect(not torch.equal(*second), "memory", what, fix)
+        yield not same, what, "use the state."
 
-    def check_steps(self) -> None:
-        """Compare a sequence with single steps, from the start and from a state."""
-        for state in (None, self.run(self.input.flip(0))[1]):
-            expected = self._stepped(state)
-            what = "sequence and single steps: "
+    def check_steps(self) -> Claims:
+        for state in (None, self.steps(self.input.flip(0))[1]):
+            found, expected = self.steps(self.input, state), self._stepped(state)
             fix = "start from the given state, and read no inputs but those up to the step."
-            self._expect_same(self.run(self.input, state), expected, "steps", what, fix)
+            yield _same(found, expected, "sequence and single steps", fix)
 
-    def check_rows(self) -> None:
-        """Compare the first environment alone with all of them."""
-        output, state = self.run(self.input)
-        alone = self.run(self.input[:, :1])
+    def check_rows(self) -> Claims:
+        output, state = self.steps(self.input)
         first = output[:, :1], buffer_func(state, lambda leaf: leaf[:, :1])
         fix = "compute each environment by itself, without statistics of the batch."
-        self._expect_same(alone, first, "rows", "environment 0 alone and with others: ", fix)
+        found = self.steps(self.input[:, :1])
+        yield _same(found, first, "environment 0 alone and with others", fix)
 
-    def check_starts(self) -> None:
-        """Compare a sequence in which episodes start with single steps and zeroed states."""
-        if not getattr(self.layer, "takes_starts", False):
+    def check_starts(self) -> Claims:
+        if not getattr(self.module, "takes_starts", False):
             self.report.note("starts", "no takes_starts: batches are cut into episodes")
             return
-        state = self.run(self.input.flip(0))[1]
+        state = self.steps(self.input.flip(0))[1]
         for share in (0.0, 0.3, 1.0):
             starts = torch.rand(self.T, self.B) < share
-            expected = self._stepped(state, starts)
-            what = f"starts at {int(starts.sum())} of {starts.numel()} steps and zeroed states: "
+            found, expected = self.steps(self.input, state, starts), self._stepped(state, starts)
+            what = f"starts at {int(starts.sum())} of {starts.numel()} steps and zeroed states"
             fix = "ignore state and inputs before a start, but not the input of its step."
-            given = self.run(self.input, state, starts)
-            self._expect_same(given, expected, "starts", what, fix)
+            yield _same(found, expected, what, fix)
 
-    def check_gradients(self) -> None:
-        """Compare the gradients of a sequence with those of single steps."""
-        expect = partial(self.report.expect, check="gradients", stop=True)
+    def check_gradients(self) -> Claims:
         weights = torch.randn(self.T, self.B, self.size)
-
-        def gradients(output: Tensor) -> dict[str, Tensor]:
-            wanted = {n: p for n, p in self.layer.named_parameters() if p.requires_grad}
-            loss = (output * weights).sum()
-            found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
-            got = dict(zip(wanted, found, strict=True))
-            unused = [name for name, x in got.items() if x is None]
-            fix = "use every parameter in forward, without no_grad or detach."
-            expect(not unused, what=f"no gradient reaches {unused[:1]}", fix=fix)
-            return got
-
-        own = gradients(self.run(self.input)[0])
-        finite = all(x.isfinite().all() for x in own.values())
-        expect(finite, what="not finite", fix="check logarithms, roots and divisions.")
+        own = yield from self.gradients((self.steps(self.input)[0] * weights).sum())
+        single = yield from self.gradients((self._stepped(None)[0] * weights).sum())
         fix = "do not detach states, neither inside a sequence nor at its start."
-        for name, x in gradients(self._stepped(None)[0]).items():
+        for name, x in single.items():
             error, scale = (own[name] - x).abs().max(), x.abs().max()  # rounding is amplified
             what = f"sequence and single steps: {name} differs by {error:.2g}, at most {scale:.2g}"
-            expect(error <= RTOL * scale + ATOL, what=what, fix=fix)
+            yield error <= RTOL * scale + ATOL, what, fix
         first = self.input[:2].clone().requires_grad_()
-        (reached,) = torch.autograd.grad(self.run(first)[0][1].sum(), first)
+        (reached,) = torch.autograd.grad(self.steps(first)[0][1].sum(), first)
         what = "no gradient reaches the first input from the second output"
-        expect(reached[0].any(), what=what, fix=fix)
-
-    def check_state_dict(self) -> None:
-        """Load the parameters into another layer."""
-        other = self.built()
-        other.load_state_dict(self.layer.state_dict())
-        fix = "keep everything that is needed in parameters and buffers."
-        pair = run_layer(other, self.input, None), self.run(self.input)
-        self._expect_same(*pair, "state-dict", "a copy that loaded it: ", fix)
+        yield reached[0].any(), what, fix
 
     def _stepped(self, state: Any, starts: Tensor | None = None) -> tuple[Tensor, Any]:
         """Return outputs and state of single steps; zero states at starts [T, B]."""
@@ -222,10 +168,12 @@ class _Case:
         for t in range(self.T):
             if starts is not None and state is not None:
                 state = zeroed(state, starts[t])
-            output, state = self.run(self.input[t : t + 1], state)
+            output, state = self.steps(self.input[t : t + 1], state)
             outputs.append(output)
         return torch.cat(outputs), state
 
-    def _expect_same(self, own: Any, other: Any, check: str, what: str, fix: str) -> None:
-        found = difference(tuple(own), tuple(other), close=True)
-        self.report.expect(not found, check, f"{what}{found}", fix)
+
+def _same(found: Any, expected: Any, what: str, fix: str) -> tuple[object, str, str]:
+    """Claim that outputs and states are equal except for rounding."""
+    other = difference(tuple(found), tuple(expected), close=True)
+    return not other, f"{what}: {other}", fix

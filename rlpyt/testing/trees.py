@@ -3,16 +3,15 @@
 from typing import Any
 
 import numpy as np
-import torch
 
-from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
+from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of, numpify_buffer
 
 RTOL, ATOL = 1e-4, 1e-5  # float32 rounding under another order of summation
 
 
 def copied(tree: Any) -> Any:
     """Copy a tree; leaves become numpy arrays."""
-    return buffer_func(tree, lambda leaf: np.array(_as_numpy(leaf)))
+    return buffer_func(numpify_buffer(tree), np.array)
 
 
 def row_of(tree: Any, b: int) -> Any:
@@ -30,8 +29,7 @@ def stacked(rows: list[Any]) -> Any:
 
 def layout_of(tree: Any) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:
     """Return (path, shape, dtype) of every leaf, in order."""
-    leaves = [(path, np.asarray(_as_numpy(leaf))) for path, leaf in _named_leaves(tree)]
-    return [(path, leaf.shape, leaf.dtype) for path, leaf in leaves]
+    return [(path, leaf.shape, leaf.dtype) for path, leaf in _arrays(tree)]
 
 
 def described(tree: Any) -> str:
@@ -62,11 +60,11 @@ def difference(a: Any, b: Any, close: bool = False) -> str | None:
     fields, others = getattr(a, "_fields", None), getattr(b, "_fields", None)
     if fields != others:
         return f"fields {fields} and {others}"
-    own, other = _named_leaves(a), _named_leaves(b)
+    own, other = _arrays(a), _arrays(b)
     if len(own) != len(other):
         return f"{len(own)} leaves and {len(other)}"
     for (path, x), (_, y) in zip(own, other, strict=True):
-        found = _leaf_difference(np.asarray(_as_numpy(x)), np.asarray(_as_numpy(y)), close)
+        found = _leaf_difference(x, y, close)
         if found:
             return found if path == "buffer" else f"'{path}': {found}"
     return None
@@ -77,16 +75,14 @@ def _leaf_difference(x: Any, y: Any, close: bool) -> str | None:
         return f"shape {x.shape} and {y.shape}"
     if x.dtype != y.dtype:
         return f"dtype {x.dtype} and {y.dtype}"
-    if (x == y).all():
-        return None
-    floats = x.dtype.kind in "fc"
-    if close and floats:
-        wrong = ~np.isclose(x, y, rtol=RTOL, atol=ATOL, equal_nan=True)
+    if x.dtype.kind in "fc":
+        rtol, atol = (RTOL, ATOL) if close else (0, 0)
+        same = np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
     else:
-        wrong = (x != y) & ~(np.isnan(x) & np.isnan(y)) if floats else x != y
-    if not wrong.any():
+        same = x == y
+    if same.all():
         return None
-    index = [int(i) for i in np.argwhere(wrong)[0]]
+    index = [int(i) for i in np.argwhere(~same)[0]]
     return f"{x[tuple(index)]} and {y[tuple(index)]}" + (f" at {index}" if index else "")
 
 
@@ -106,12 +102,12 @@ def shares_memory(a: Any, b: Any) -> bool:
 
 def non_finite(tree: Any) -> str | None:
     """Return the path of the first leaf with NaN or infinity, or None."""
-    for path, leaf in _named_leaves(tree):
-        array = np.asarray(_as_numpy(leaf))
+    for path, array in _arrays(tree):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return path
     return None
 
 
-def _as_numpy(leaf: Any) -> Any:
-    return leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf
+def _arrays(tree: Any) -> list[tuple[str, Any]]:
+    """Return (path, numpy array) of every leaf, in order."""
+    return [(path, np.asarray(leaf)) for path, leaf in _named_leaves(numpify_buffer(tree))]

@@ -93,9 +93,9 @@ def test_gradients_are_taken_in_one_place():
     assert files_with(r"\.backward$|\.zero_grad$|autograd\.grad$") == [
         "algos/optim.py",
         "testing/agent_training.py",  # asks whether a user's agent has gradients
+        "testing/case.py",  # the same of an encoder or a layer
         "testing/distribution.py",  # the same of a distribution
-        "testing/encoder.py",  # the same of an encoder
-        "testing/memory.py",  # the same of a layer
+        "testing/memory.py",  # and whether they reach the first input
     ]
 
 
