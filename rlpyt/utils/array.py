@@ -1,4 +1,4 @@
-"""Indexing, one-hot and masked-mean helpers for numpy, like ``rlpyt.utils.tensor`` for torch."""
+"""Functions of ``rlpyt.utils.tensor`` for numpy arrays and lists, without torch."""
 
 from typing import Any
 
@@ -7,14 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 def select_at_indexes(indexes: ArrayLike, array: ArrayLike) -> NDArray[Any]:
-    """Select one entry along the dimension after those of ``indexes``: Q(s, a) from Q(s, .).
-
-    Args:
-        indexes: integers of any shape [*L], for example [T, B].
-        array: [*L, n, *rest], any dtype; its leading dimensions match ``indexes``.
-
-    Returns:
-        [*L, *rest], a copy.
+    """Select entries of an array [*L, n, *rest] at indexes [*L], as a copy [*L, *rest].
 
     Raises:
         ValueError: the leading dimensions of ``array`` are not the shape of ``indexes``.
@@ -26,18 +19,12 @@ def select_at_indexes(indexes: ArrayLike, array: ArrayLike) -> NDArray[Any]:
             f"array of shape {array.shape} must have shape {indexes.shape} + (n, ...), "
             "the shape of indexes plus the dimension to select from."
         )
-    flat = array.reshape(-1, *array.shape[dim:])
-    picked: NDArray[Any] = flat[np.arange(len(flat)), indexes.ravel()]
-    return picked.reshape(indexes.shape + array.shape[dim + 1 :])
+    wide = np.expand_dims(indexes, tuple(range(dim, array.ndim)))
+    return np.take_along_axis(array, wide, dim).squeeze(dim)
 
 
 def to_onehot(indexes: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Expand integers [...] in [0, dim) to one-hot vectors [..., dim].
-
-    Args:
-        indexes: integers of any shape.
-        dim: number of values, the size of the new trailing dimension.
-        dtype: dtype of the result; None keeps that of ``indexes``.
+    """Expand integers [...] to one-hot vectors [..., dim], of the same dtype unless one is given.
 
     Raises:
         ValueError: an index is outside [0, dim).
@@ -47,9 +34,8 @@ def to_onehot(indexes: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> N
         raise ValueError(
             f"indexes must be in [0, dim={dim}), got {indexes.min()} to {indexes.max()}."
         )
-    onehot = np.zeros((*indexes.shape, dim), dtype=indexes.dtype if dtype is None else dtype)
-    np.put_along_axis(onehot, indexes[..., None], 1, axis=-1)
-    return onehot
+    onehot: NDArray[Any] = indexes[..., None] == np.arange(dim)
+    return onehot.astype(indexes.dtype if dtype is None else dtype)
 
 
 def from_onehot(onehot: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[Any]:
@@ -60,16 +46,12 @@ def from_onehot(onehot: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[An
 def valid_mean(
     array: ArrayLike, valid: ArrayLike | None = None, axis: int | tuple[int, ...] | None = None
 ) -> Any:
-    """Return the mean of valid entries, over all dimensions or ``axis``.
+    """Return the mean of valid entries, over all dimensions or ``axis``; 0 where none is valid.
 
     Args:
-        array: [*L, *rest] of numbers; invalid entries may be NaN.
-        valid: [*L] bool or weights >= 0, matching the leading dimensions of ``array``;
-            None means that all entries are valid.
+        array: [*L, *rest]; invalid entries may be NaN.
+        valid: [*L] bool or weights >= 0; None means that all entries are valid.
         axis: dimension(s) to average over; None means all.
-
-    Returns:
-        The mean; 0 where no entry is valid.
 
     Raises:
         ValueError: the shape of ``valid`` does not match the leading dimensions of ``array``.
@@ -83,9 +65,8 @@ def valid_mean(
             f"valid of shape {valid.shape} must match the leading dimensions of array, "
             f"whose shape is {array.shape}."
         )
-    weight = np.broadcast_to(
-        valid.reshape(valid.shape + (1,) * (array.ndim - valid.ndim)), array.shape
-    )
+    valid = np.expand_dims(valid, tuple(range(valid.ndim, array.ndim)))
+    weight = np.broadcast_to(valid, array.shape)
     total = weight.sum(axis=axis)
     sum_ = (np.where(weight != 0, array, 0) * weight).sum(axis=axis)
     return sum_ / np.where(total == 0, 1, total)
@@ -94,15 +75,7 @@ def valid_mean(
 def infer_leading_dims(
     array: NDArray[Any], dim: int
 ) -> tuple[int, int, tuple[int, ...], bool, bool]:
-    """Infer the leading dimensions of [*data], [B, *data] or [T, B, *data].
-
-    Args:
-        array: array with up to two leading dimensions before its data dimensions.
-        dim: number of data dimensions.
-
-    Returns:
-        ``T, B, shape, has_T, has_B``: sizes of the leading dimensions (1 where absent), the data
-        shape, and whether each leading dimension is present.
+    """Infer ``T, B, shape, has_T, has_B`` of [*shape], [B, *shape] or [T, B, *shape].
 
     Raises:
         ValueError: the array has fewer than ``dim`` or more than ``dim + 2`` dimensions.
@@ -113,6 +86,5 @@ def infer_leading_dims(
             f"array of shape {array.shape} must have dim={dim} data dimensions after no leading "
             "dimensions, [B] or [T, B]."
         )
-    T = array.shape[0] if lead_dim == 2 else 1
-    B = array.shape[lead_dim - 1] if lead_dim else 1
+    T, B = (1, 1, *array.shape[:lead_dim])[-2:]
     return T, B, array.shape[lead_dim:], lead_dim == 2, lead_dim >= 1
