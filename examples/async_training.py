@@ -36,7 +36,7 @@ def parts_of(kind: str) -> tuple[Any, Any, str, tuple[int, int]]:
     if kind == "vtrace":
         algo: Any = VTrace(learning_rate=1e-3, entropy_loss_coeff=0.0, normalize_advantage=True)
         return algo, CategoricalMlpAgent(model_kwargs=NETWORK), "CartPole-v1", (16, 8)
-    replay = dict(batch_size=64, replay_size=100_000)
+    replay: dict[str, Any] = dict(batch_size=64, replay_size=100_000)
     if kind == "sac":
         algo = SAC(
             discount=0.98, learning_rate=1e-3, replay_ratio=64, min_steps_learn=500, **replay

@@ -55,9 +55,16 @@ def main(
     """
     sizes = dict(hidden_sizes=[64, 64])
     if kind == "ppo":
-        settings = dict(discount=0.9, learning_rate=1e-3, epochs=10, minibatches=8)
-        more = dict(entropy_loss_coeff=0.0, gae_lambda=0.95, normalize_advantage=True)
-        algo: Any = PPO(ratio_clip=0.2, **settings, **more)
+        algo: Any = PPO(
+            discount=0.9,
+            learning_rate=1e-3,
+            epochs=10,
+            minibatches=8,
+            ratio_clip=0.2,
+            entropy_loss_coeff=0.0,
+            gae_lambda=0.95,
+            normalize_advantage=True,
+        )
         agent: Any = GaussianMlpAgent(model_kwargs=sizes)
     else:
         Algo, Agent = OFF_POLICY[kind]

@@ -10,7 +10,8 @@ environments and curricula.
     python examples/curriculum.py --kind stages --n-workers 2
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import tyro
 
@@ -37,7 +38,7 @@ def make_curriculum(kind: str) -> Curriculum:
     if kind == "stages":
         easy = DomainRandomization(LEVELS, among=range(LEVELS // 2))
         return Sequential([Stage(easy, return_=200.0), Stage(DomainRandomization(LEVELS))])
-    kinds = dict(
+    kinds: dict[str, Callable[[int], Curriculum]] = dict(
         uniform=DomainRandomization, replay=PrioritizedLevelReplay, progress=LearningProgress
     )
     return kinds[kind](LEVELS)
@@ -60,7 +61,9 @@ def main(
         log_dir: directory of the runs; a relative path is below data/local/DATE/TIME.
     """
     curriculum = make_curriculum(kind)
-    evaluation = dict(eval_n_envs=10, eval_max_steps=50_000, eval_max_trajectories=100)
+    evaluation: dict[str, Any] = dict(
+        eval_n_envs=10, eval_max_steps=50_000, eval_max_trajectories=100
+    )
     sampler = (CpuSampler if n_workers else SerialSampler)(
         EnvCls=CartPoleLevels,
         env_kwargs=dict(n_levels=LEVELS),

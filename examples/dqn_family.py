@@ -70,7 +70,7 @@ def main(
         **more,
     )
     epsilon = dict(eps_init=0, eps_final=0) if noisy else dict(eps_final=0.04)
-    evaluation = dict(eval_n_envs=4, eval_max_steps=8_000, eval_max_trajectories=8)
+    evaluation: dict[str, Any] = dict(eval_n_envs=4, eval_max_steps=8_000, eval_max_trajectories=8)
     runner = MinibatchRlEval(
         algo=algo,
         agent=Agent(model_kwargs=dict(dueling=True, noisy=noisy), **epsilon),

@@ -49,8 +49,9 @@ def main(
         batch_B=POPSIZE,
         CollectorCls=PopulationCollector,
     )
+    algo = ALGOS[strategy](sigma0=0.5)
     runner = MinibatchRl(
-        algo=ALGOS[strategy](sigma0=0.5),
+        algo=algo,
         agent=EsAgent(model_kwargs=dict(hidden_sizes=[8])),
         sampler=sampler,
         n_steps=steps,
@@ -61,7 +62,7 @@ def main(
     )
     with logger_context(log_dir, run_id, f"cartpole_{strategy}", snapshot_mode="last"):
         runner.train()
-    found = runner.algo.strategy.result
+    found = algo.strategy.result
     print(f"best return {-found.fbest:g} after {found.evals_best} of {found.evaluations} episodes")
 
 

@@ -9,6 +9,8 @@ databases. See docs/logging.md.
     tensorboard --logdir data/local               # watch ReturnAverage and Diagnostics
 """
 
+from typing import Any
+
 import tyro
 
 from rlpyt import PPO, CategoricalMlpAgent, MinibatchRl, SerialSampler, logger_context
@@ -30,7 +32,9 @@ def main(
         run_id: number of the run, part of its path.
         log_dir: directory of the runs; a relative path is below data/local/DATE/TIME.
     """
-    settings = dict(learning_rate=1e-3, entropy_loss_coeff=0.0, normalize_advantage=True)
+    settings: dict[str, Any] = dict(
+        learning_rate=1e-3, entropy_loss_coeff=0.0, normalize_advantage=True
+    )
     runner = MinibatchRl(
         algo=PPO(**settings),
         agent=CategoricalMlpAgent(),

@@ -12,6 +12,7 @@ Without a launch script: learning_rates.yaml, search.yaml (Optuna) and populatio
 """
 
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -30,7 +31,7 @@ def main(steps: int = 20_480) -> None:
     names = [f"lr_{learning_rate}" for [learning_rate] in rates]
     learning_rates = VariantLevel([("algo", "learning_rate")], rates, names)
 
-    tasks = [["CartPole-v1", steps], ["Acrobot-v1", steps]]
+    tasks: list[list[Any]] = [["CartPole-v1", steps], ["Acrobot-v1", steps]]
     names = [env_id for env_id, _ in tasks]
     environments = VariantLevel([("env", "id"), ("runner", "n_steps")], tasks, names)
 

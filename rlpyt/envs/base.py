@@ -11,24 +11,40 @@ methods (``seed``, ``get_state``, ``set_state``, ``close``) have minimal default
 import contextlib
 import copy
 import inspect
-from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlpyt.envs.layers import wrappers_of
 from rlpyt.spaces.action_mask import has_mask
 from rlpyt.spaces.base import Space
 
-EnvStep = namedtuple("EnvStep", ["observation", "reward", "done", "env_info"])
-EnvInfo = namedtuple("EnvInfo", [])
-EnvSpaces = namedtuple("EnvSpaces", ["observation", "action"])
+
+class EnvStep(NamedTuple):
+    """Result of a step, see `Env`; every field of a vector environment's is an array [n, ...]."""
+
+    observation: Any
+    reward: float | Any  # Any: the arrays of vector environments
+    done: bool | Any
+    env_info: Any
 
 
-class BatchSpec(namedtuple("BatchSpec", "T B")):
+class EnvInfo(NamedTuple):
+    """An ``env_info`` without fields."""
+
+
+class EnvSpaces(NamedTuple):
+    """Spaces of an environment."""
+
+    observation: Space
+    action: Space
+
+
+class BatchSpec(NamedTuple):
     """T: time steps in a batch; B: number of environments."""
 
-    __slots__ = ()
+    T: int
+    B: int
 
     @property
     def size(self) -> int:
@@ -56,8 +72,8 @@ class Env:
       ``raw_reward``: float, the reward before it was scaled, of which returns are logged.
     """
 
-    _action_space: Any
-    _observation_space: Any
+    _action_space: Space
+    _observation_space: Space
 
     def step(self, action: Any) -> EnvStep:
         """Run one step with ``action``, a value of ``action_space`` (a row ``[b]`` of [B, ...])."""
@@ -68,12 +84,12 @@ class Env:
         raise NotImplementedError
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> Space:
         """Space of single actions."""
         return _required(self, "action_space")
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> Space:
         """Space of single observations."""
         return _required(self, "observation_space")
 
@@ -130,8 +146,8 @@ class EnvLayer(Env):
         return f"<{type(self).__name__}{self.env}>"
 
 
-def _required(env: Env, name: str) -> Any:
-    space = getattr(env, f"_{name}", None)
+def _required(env: Env, name: str) -> Space:
+    space: Space | None = getattr(env, f"_{name}", None)
     if space is None:
         raise AttributeError(
             f"{type(env).__name__} has no {name}: set self._{name} in its constructor, or define "

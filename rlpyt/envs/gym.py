@@ -65,6 +65,8 @@ class GymEnvWrapper(EnvLayer):
         ValueError: in ``reset`` and ``step``, a mask of actions is missing or invalid.
     """
 
+    _action_space: Any  # a `GymSpaceWrapper`, or the environment's own space of rlpyt
+
     def __init__(
         self,
         env: Any,

@@ -229,6 +229,8 @@ class ReachEnv(ToyEnv):
         length: number of steps of an episode.
     """
 
+    _action_space: FloatBox
+
     def __init__(
         self,
         low: Sequence[float] = (-2.0, 0.0),
@@ -238,7 +240,7 @@ class ReachEnv(ToyEnv):
         seed: int | None = None,
     ) -> None:
         super().__init__(n_actions=1, obs_size=len(low), seed=seed)
-        self._action_space = FloatBox(low=np.asarray(low), high=np.asarray(high))  # type: ignore[assignment]
+        self._action_space = FloatBox(low=np.asarray(low), high=np.asarray(high))
         self.length = whole_number("length", length, 1)
         self._goal = np.zeros(len(low), np.float32)
 
@@ -305,11 +307,11 @@ class PuzzleEnv(ToyEnv):
         self._Observation = namedtuple_class("obs", tuple(spaces))
         self._composite = list(spaces) != ["number"]
         if self._composite:
-            self._observation_space = Composite(spaces.values(), self._Observation)  # type: ignore[assignment]
+            self._observation_space = Composite(spaces.values(), self._Observation)
         self._gives_amount = "hybrid" in needs and without != "hybrid"
         if self._gives_amount:
             parts = [self._action_space, FloatBox(-1.0, 1.0, shape=(1,))]
-            self._action_space = Composite(parts, namedtuple_class("act", ("number", "amount")))  # type: ignore[assignment]
+            self._action_space = Composite(parts, namedtuple_class("act", ("number", "amount")))
         self._number = 0
         self._valid = np.ones(n, np.int8)
 

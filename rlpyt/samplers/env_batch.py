@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from rlpyt.envs.base import EnvSpaces, EnvStep
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.layers import missing_seed
 from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
@@ -503,9 +503,7 @@ class VectorEnvBatch(EnvBatch):
                 watch(b, action[b], r[i].item(), bool(d[i]), row_info)
 
 
-def _fits(
-    result: EnvStep, shape: tuple[Any, ...], dtypes: Sequence[tuple[Any, ...]], n: int
-) -> bool:
+def _fits(result: Any, shape: tuple[Any, ...], dtypes: Sequence[tuple[Any, ...]], n: int) -> bool:
     """Return True if the record holds the results without broadcasting or loss of integers.
 
     Args:

@@ -19,7 +19,7 @@ class FloatBox(Space):
         low: ArrayLike,
         high: ArrayLike,
         shape: int | tuple[int, ...] | None = None,
-        null_value: Any = 0.0,
+        null_value: ArrayLike = 0.0,
         dtype: DTypeLike = "float32",
     ) -> None:
         """Initialize from scalar bounds and a shape, or from arrays of bounds.

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from rlpyt.spaces.base import Space, as_shape, within
 from rlpyt.utils.checks import whole_number
@@ -21,7 +21,7 @@ class IntBox(Space):
         high: int,
         shape: int | tuple[int, ...] | None = None,
         dtype: DTypeLike = "int32",
-        null_value: Any = None,
+        null_value: ArrayLike | None = None,
     ) -> None:
         """Initialize a space with the values in ``range(low, high)``.
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rlpyt.envs.base import EnvSpaces, EnvStep
 from rlpyt.errors import RlpytError
+from rlpyt.spaces.base import Space
 from rlpyt.utils.collections import namedarraytuple
 
 Rows = NDArray[np.integer[Any]]
@@ -50,8 +51,8 @@ class VectorEnv:
     """
 
     n: int
-    _action_space: Any
-    _observation_space: Any
+    _action_space: Space
+    _observation_space: Space
 
     def reset(self) -> Any:
         """Start an episode in every row; return the first observations [n, ...]."""
@@ -76,12 +77,12 @@ class VectorEnv:
         raise NotImplementedError
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> Space:
         """Space of one environment's actions."""
         return self._action_space
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> Space:
         """Space of one environment's observations."""
         return self._observation_space
 
