@@ -1,0 +1,90 @@
+"""Measure the table of speeds in README.md: `python -m benchmarks.readme`, about ten minutes.
+
+Each library runs the task on one core, to which all its processes are pinned, and on two cores, in
+the faster of its forms for two. The table is written between the marks in README.md, its numbers
+into `benchmarks/results/readme.json`.
+"""
+
+import argparse
+import os
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contenders, control_peers, dqn_peers, harness, peers
+from benchmarks.harness import Contender, Row, Setting
+
+README, OUTPUT = Path("README.md"), Path("benchmarks/results/readme.json")
+MARKS = re.compile(r"(?<=<!-- speed -->\n).*(?=<!-- end of speed -->)", re.S)
+LIBRARIES = ("hand-written", "Stable-Baselines3", "rlpyt")
+
+
+def ppo(env: str, train: bool, cores: int) -> tuple[Contender, ...]:
+    """Return PPO of the libraries with 8 environments x 128 steps."""
+    task = {"env": env, "n_envs": 8, "train": train}
+    several = cores > 1
+    processes = several and env == "pong"  # for CartPole, DummyVecEnv is faster
+    threads = cores if env == "pong" else 1
+    return (
+        Contender("hand-written", peers.hand_written, task, threads),
+        Contender(
+            "Stable-Baselines3", peers.stable_baselines3, dict(task, subproc=processes), threads
+        ),
+        Contender("rlpyt", contenders.ppo, dict(task, n_workers=2 * several), threads),
+    )
+
+
+def in_one_process(module: Any, **task: Any) -> tuple[Contender, ...]:
+    """Return an off-policy algorithm of the libraries with one environment."""
+    names = ("hand_written", "stable_baselines3", "rlpyt")
+    return tuple(
+        Contender(library, getattr(module, name), task)
+        for library, name in zip(LIBRARIES, names, strict=True)
+    )
+
+
+SETTINGS = [
+    (1, Setting("sampling, CartPole", ppo("cartpole", False, 1))),
+    (2, Setting("sampling, CartPole", ppo("cartpole", False, 2))),
+    (1, Setting("sampling, Pong", ppo("pong", False, 1))),
+    (2, Setting("sampling, Pong", ppo("pong", False, 2))),
+    (1, Setting("training, PPO on CartPole", ppo("cartpole", True, 1))),
+    (2, Setting("training, PPO on CartPole", ppo("cartpole", True, 2))),
+    (2, Setting("training, PPO on Pong", ppo("pong", True, 2))),
+    (1, Setting("training, DQN on CartPole", in_one_process(dqn_peers, env="cartpole"))),
+    (1, Setting("training, SAC on HalfCheetah", in_one_process(control_peers, algo="sac"))),
+]
+
+
+def main() -> None:
+    """Measure all settings and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3.0, help="minimum length of a window")
+    args = parser.parse_args()
+    machine = harness.describe_machine()
+    all_cores = sorted(os.sched_getaffinity(0))
+    rows: list[Row] = []
+    lines = ["| steps per second | cores | " + " | ".join(LIBRARIES) + " |"]
+    lines.append("|---|---|" + "---:|" * len(LIBRARIES))
+    for cores, setting in SETTINGS:
+        os.sched_setaffinity(0, all_cores[:cores])  # inherited by the contenders
+        measured = harness.measure_setting(setting, args.windows, args.seconds)
+        rates = [f"{statistics.median(row.rates):,.0f}" for row in measured]
+        lines.append(f"| {setting.name} | {cores} | {' | '.join(rates[:-1])} | **{rates[-1]}** |")
+        rows += measured
+    os.sched_setaffinity(0, all_cores)
+    table = "\n".join(lines)
+    about = dict(title="readme", windows=args.windows, seconds=args.seconds)
+    harness.publish(OUTPUT, machine, rows, table, **about)
+    said = (
+        f"Two cores of an {machine['processor']}, commit {machine['commit'][:8]}, "
+        "`python -m benchmarks.readme`"
+    )
+    text = f"{table}\n\n{said}; other peers and settings: [benchmarks](benchmarks).\n"
+    README.write_text(MARKS.sub(lambda _: text, README.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
