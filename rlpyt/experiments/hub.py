@@ -115,7 +115,7 @@ def require_token() -> None:
         PermissionError: there is none.
         ImportError: huggingface_hub is missing.
     """
-    if _library().get_token() is None:
+    if library().get_token() is None:
         raise PermissionError(
             "Pushing requires a token of the hub with write access. Log in with `hf auth login`, "
             "or set the environment variable HF_TOKEN."
@@ -154,7 +154,8 @@ def _shown(reference: Path | str) -> str:
     return re.sub("^hf:/+", "hf://", str(reference))
 
 
-def _library() -> Any:
+def library() -> Any:
+    """Return the package huggingface_hub, or raise an ImportError that says how to install it."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -163,13 +164,13 @@ def _library() -> Any:
 
 
 def _client() -> Any:
-    return _library().HfApi(library_name="rlpyt", library_version=VERSION)
+    return library().HfApi(library_name="rlpyt", library_version=VERSION)
 
 
 @contextlib.contextmanager
 def _errors(name: str) -> Iterator[None]:
     """Turn errors of the hub's client into built-in ones that give the name and the remedy."""
-    _library()
+    library()
     errors = importlib.import_module("huggingface_hub.errors")  # also has its HTTP library's error
     try:
         yield
