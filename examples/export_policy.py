@@ -1,12 +1,13 @@
 """Export a trained policy, and play with it without rlpyt and PyTorch.
 
-The run is exported to a file for numpy. Another Python process, which imports numpy and gymnasium
-only, plays an episode with it. Watch the last line: the return is that of the agent.
+The run is exported to ONNX, which requires ``pip install "rlpyt[onnx]"``. Another Python process,
+which imports neither rlpyt nor PyTorch, plays an episode with the file. Watch the last line: the
+return is that of the agent.
 
     python examples/export_policy.py
     python examples/export_policy.py --run data/ppo-CartPole-v1-20260101-120000
 
-Other formats: ``run.export("policy.onnx")`` and ``run.export("policy.pt2")``, see docs/export.md.
+The other format, for PyTorch: ``run.export("policy.pt2")``, see docs/export.md.
 """
 
 import shutil
@@ -24,7 +25,7 @@ import sys
 import gymnasium
 from policy import load_policy
 
-policy = load_policy("policy.npz")
+policy = load_policy("policy.onnx")
 env = gymnasium.make("CartPole-v1")
 observation, _ = env.reset(seed=0)
 state, reward, total, done = None, 0.0, 0.0, False
@@ -49,11 +50,11 @@ def main(steps: int = 20_000, run: Path | None = None, run_dir: Path | None = No
         trained = rlpyt.train("ppo", "CartPole-v1", steps=steps, run_dir=run_dir)
     else:
         trained = rlpyt.load(run)
-    path = trained.path / "policy.npz"
+    path = trained.path / "policy.onnx"
     difference = trained.export(path)
     print(f"{path}: {path.stat().st_size:,} bytes, largest difference {difference:.1e}")
 
-    shutil.copy(policy.__file__, trained.path / "policy.py")  # the only code that it needs
+    shutil.copy(policy.__file__, trained.path / "policy.py")  # the only code of rlpyt that it needs
     command = [sys.executable, "-c", WITHOUT_RLPYT]
     done = subprocess.run(command, cwd=trained.path, capture_output=True, text=True, check=True)
     total, expected = float(done.stdout), trained.play(trained.env(), seed=0).Return

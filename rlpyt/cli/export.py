@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 import tyro
 
@@ -12,7 +12,7 @@ from rlpyt.experiments.export import STEPS, SUFFIXES, format_of
 from rlpyt.experiments.hub import is_reference
 from rlpyt.experiments.run import load
 
-DESCRIPTION = """Export the policy of a run to one file: ONNX, torch.export or numpy.
+DESCRIPTION = """Export the policy of a run to one file: ONNX or torch.export.
 
 RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
 Face Hub (hf://user/name). The file is written after the exported policy has been compared with the
@@ -24,8 +24,9 @@ class Export:
     """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
-    to: Literal["onnx", "torch", "numpy"] | None = None  # format; by default that of --output
-    # .onnx, .pt2 (torch) or .npz (numpy); by default in RUN, or here for a model of the hub
+    # format; by default that of --output
+    to: Annotated[str | None, tyro.conf.arg(metavar="{onnx,torch}")] = None
+    # .onnx or .pt2 (torch); by default in RUN, or here for a model of the hub
     output: Path | None = None
     steps: int = STEPS  # number of steps of the comparison
     best: bool = False  # the agent with the highest return (train --keep-best), not the last
@@ -37,7 +38,7 @@ def main(args: Sequence[str]) -> int:
     command = parse(Export, args, prog="rlpyt export", description=DESCRIPTION)
     to = command.to or ("onnx" if command.output is None else None)
     directory = Path() if is_reference(command.run) else command.run
-    output = command.output or directory / f"policy{SUFFIXES[to or 'onnx']}"
+    output = command.output or directory / f"policy{SUFFIXES.get(str(to), '')}"
     format_of(output, to)
     run = load(command.run, command.trust, command.best)
     difference = run.export(output, to, command.steps)

@@ -1,4 +1,4 @@
-"""Export of trained policies to one file: ONNX, torch.export, or a program for numpy."""
+"""Export of trained policies to one file: ONNX or torch.export."""
 
 import io
 import json
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.export.graph_signature import InputKind
 
-from rlpyt.experiments.policy import METADATA, OPERATIONS, Policy, part_at, read_policy
+from rlpyt.experiments.policy import METADATA, Policy, part_at, read_policy
 from rlpyt.models.observation import is_composite, seen_parts
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.samplers.env_batch import bounds_of
@@ -32,7 +32,7 @@ from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed
 from rlpyt.version import VERSION
 
-SUFFIXES = {"onnx": ".onnx", "torch": ".pt2", "numpy": ".npz"}
+SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 # Largest difference between agent and exported policy, relative above 1. It is 1e-7 to 1e-6 for
 # small networks; the rounding of large ones with large outputs reached 2e-5.
 TOLERANCE = 1e-4
@@ -219,11 +219,16 @@ def export_policy(
 
 
 def format_of(path: Path, to: str | None) -> str:
-    """Return the format of a file: "onnx", "torch" or "numpy".
+    """Return the format of a file: "onnx" or "torch".
 
     Raises:
         ValueError: the format is unknown, or the suffix of the file is not that of the format.
     """
+    if to == "numpy" or (to is None and path.suffix == ".npz"):
+        raise ValueError(
+            "the format numpy (.npz) has been replaced by onnx (.onnx), which rlpyt.load_policy "
+            "evaluates in numpy where onnxruntime is missing. Use --to onnx."
+        )
     if to is not None and to not in SUFFIXES:
         raise ValueError(f"to={to!r} must be one of {', '.join(SUFFIXES)}.")
     formats = {suffix: name for name, suffix in SUFFIXES.items()}
@@ -346,7 +351,6 @@ def _write_torch(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
 def _write_onnx(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
     try:
         import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise missing_extra("Export to ONNX", "onnx", error.name) from error
@@ -370,54 +374,10 @@ def _write_onnx(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
     return content
 
 
-def _write_numpy(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
-    arrays: dict[str, Any] = {}
-    inputs, nodes = [], []
-    for spec in program.graph_signature.input_specs:
-        if spec.kind is InputKind.USER_INPUT:
-            inputs.append(spec.arg.name)
-        else:
-            tensors = (program.state_dict, program.constants)
-            tensor = next(x[spec.target] for x in tensors if spec.target in x)
-            arrays[spec.arg.name] = tensor.detach().numpy()
-    for node in program.graph.nodes:
-        if node.op != "call_function":
-            continue
-        packet = getattr(node.target, "overloadpacket", node.target)
-        operation = packet.__name__
-        if operation not in OPERATIONS:
-            raise ValueError(
-                f"{type(policy.agent).__name__} cannot be exported to numpy: {_named(node)} has no "
-                "translation. Export to torch or onnx instead."
-            )
-        value = node.meta.get("val")
-        dtype = str(value.dtype).removeprefix("torch.") if isinstance(value, Tensor) else None
-        kwargs = {k: _encoded(v) for k, v in node.kwargs.items() if k not in UNUSED_ARGUMENTS}
-        nodes.append((node.name, operation, _encoded(node.args), kwargs, dtype))
-    outputs = [spec.arg.name for spec in program.graph_signature.output_specs]
-    text = json.dumps({"inputs": inputs, "nodes": nodes, "outputs": outputs})
-    file = io.BytesIO()
-    arrays |= {"program": np.array(text), METADATA: np.array(metadata)}
-    np.savez(file, allow_pickle=False, **arrays)
-    return file.getvalue()
-
-
 WRITERS: Mapping[str, Callable[[Any, GreedyPolicy, str], bytes]] = {
     "onnx": _write_onnx,
     "torch": _write_torch,
-    "numpy": _write_numpy,
 }
-# Arguments of torch's operations that numpy does not need: results have the recorded dtype.
-UNUSED_ARGUMENTS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
-
-
-def _encoded(argument: Any) -> Any:
-    """Return an argument of an operation for JSON, with nodes as {"node": name}."""
-    if isinstance(argument, list | tuple):
-        return [_encoded(part) for part in argument]
-    if isinstance(argument, torch.fx.Node):
-        return {"node": argument.name}
-    return argument if isinstance(argument, int | float | str | None) else None
 
 
 # Comparison with the agent.

@@ -470,8 +470,8 @@ class Run:
         with the agent in this run's environment.
 
         Args:
-            path: file, whose suffix is that of the format: .onnx, .pt2 (torch) or .npz (numpy).
-            to: format, "onnx", "torch" or "numpy"; ``None``: by the suffix.
+            path: file, whose suffix is that of the format: .onnx or .pt2 (torch).
+            to: format, "onnx" or "torch"; ``None``: by the suffix.
             steps: number of steps to compare.
 
         Returns:

@@ -372,7 +372,7 @@ def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(algo, env
         assert torch.get_default_dtype() == torch.float64
         observation = gymnasium.make(env).reset()[0]
         run.act(observation)
-        run.export(tmp_path / "policy.npz", steps=3)
+        run.export(tmp_path / "policy.pt2", steps=3)
     finally:
         torch.set_default_dtype(torch.float32)
     networks = [x for x in vars(run.agent).values() if isinstance(x, torch.nn.Module)]

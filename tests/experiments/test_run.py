@@ -82,8 +82,8 @@ def test_actions_of_any_shape_and_dtype_are_trained_played_and_exported(algo, ac
     if action not in ("grid", "parts"):  # else in rlpyt's form: choices from 0, named tuples
         env.step(taken)
     if (algo == "ppo" and action in ("grid", "parts", "double")) or algo == "td3":
-        run.export(tmp_path / "policy.npz", steps=5)
-        env.step(rlpyt.load_policy(tmp_path / "policy.npz").act(observation)[0])
+        run.export(tmp_path / "policy.pt2", steps=5)
+        env.step(rlpyt.load_policy(tmp_path / "policy.pt2").act(observation)[0])
 
 
 def test_act_takes_and_returns_the_dicts_of_a_gymnasium_environment(tmp_path):

@@ -91,7 +91,7 @@ def command(*args):
 READERS = {
     "eval": lambda run: command("eval", run, "--episodes", 1),
     "resume": lambda run: command("resume", run, "--steps", 64),
-    "export": lambda run: command("export", run, "--to", "numpy"),
+    "export": lambda run: command("export", run, "--to", "torch"),
     "record": lambda run: command("record", run, "--gif", "--max-steps", 2),
     "push": lambda run: command("push", run, "somebody/model", "--dry-run"),
     "upload": lambda run: command("upload", run, "--logger", "mlflow"),

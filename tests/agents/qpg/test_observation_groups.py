@@ -112,8 +112,8 @@ def test_on_the_command_line(tmp_path):
         env_args=dict(action="box"), sampler=SERIAL, min_steps_learn=32, replay_size=1000,
         batch_size=8, video=False, eval_episodes=1, progress=False,
     )  # fmt: skip
-    run.export(tmp_path / "policy.npz", steps=12)
-    policy = rlpyt.load_policy(tmp_path / "policy.npz")
+    run.export(tmp_path / "policy.pt2", steps=12)
+    policy = rlpyt.load_policy(tmp_path / "policy.pt2")
     inputs = [entry["name"] for entry in policy.metadata["inputs"]]
     assert inputs == ["observation.extra.kind", "observation.state"]
     action, _ = policy.act(dict(state=np.zeros(2, np.float32), extra=dict(kind=1)))
