@@ -78,7 +78,7 @@ def describe_code(code: str) -> str:
         f"{code}: {resources.describe()}",
         f"for {'AsyncRl' if resources.async_sample else runner}",
         "",
-        tabulate([[row[name] for name in columns] for row in rows], columns, stralign="left"),
+        tabulate([[row[name] for name in columns] for row in rows], columns),
         "",
         *(f"Note: {note}." for note in notes),
     ]
