@@ -9,6 +9,7 @@ ALGO   ?= ppo
 ENV    ?= CartPole-v1
 ARGS   ?=
 JOBS   ?= 2
+FAULTS ?= 200
 PYTHON ?= python3
 # For example PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for the small CPU-only torch.
 PIP_ARGS ?=
@@ -19,13 +20,14 @@ STAMP  := $(VENV)/.installed
 EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,wandb,mlflow,trackio,ray,sweep,optuna,slurm,hub,onnx
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install train test test-slow test-gpu test-portable check-package lint format docs bench clean
+.PHONY: help install train test test-slow test-gpu test-portable soak check-package lint format docs bench clean
 
 help:
 	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, record a video"
 	@echo "make test         ruff, mypy and the fast tests (what .ci/run calls)"
 	@echo "make test-slow    learning runs and fault storms; make test-gpu: what needs CUDA"
 	@echo "make test-portable   exactness, layouts, resuming and numerics as on other CPUs (PROFILES='sse avx2')"
+	@echo "make soak         random faults in runs, samplers and sweeps (FAULTS=200)"
 	@echo "make check-package   build and install the package, as strangers get it; its tests"
 	@echo "make lint         ruff and mypy alone; make format: let ruff rewrite"
 	@echo "make docs         the documentation site, in docs/_build"
@@ -58,6 +60,10 @@ test-portable: $(STAMP)
 
 check-package: $(STAMP)
 	$(BIN)/python -m tests.check_package
+
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak.chaos --faults $(FAULTS)
+	$(BIN)/python -m tests.soak.chaos_sweep
 
 test-gpu: $(STAMP)
 	$(PYTEST) -m gpu

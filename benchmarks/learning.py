@@ -461,17 +461,20 @@ def keep(directory: Path, kept: Path) -> None:
 def table(name: str) -> str:
     """Return a table of docs/results.md as Markdown, from saved data only."""
     shown = [shown for e in TABLES[name] if (shown := e.shown)]
-    columns = ["experiment", "command", "expected", "seeds", "evaluation", "mean", "last 100"]
+    columns = ["experiment", "expected", "seeds", "evaluation", "mean", "last 100"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for e in shown:
         last = [read_progress(e.kept(seed))["ReturnAverage"][-1] for seed in e.seeds]
         seeds = ", ".join(map(str, e.seeds)) + " (settings chosen on these)" * _is_early(e)
         lines.append(
-            f"| {e.name} | `{e.command_line}` | {e.target} | {seeds} "
+            f"| {e.name} | {e.target} | {seeds} "
             f"| {_returns(e.evaluations)} | {_returns([np.mean(e.evaluations)])} "
             f"| {_returns(last)} |"
         )
-    return "\n".join([*lines, "", _provenance(shown)])
+    commands = "\n".join(f"{e.command_line}  # {e.name}" for e in shown)
+    folded = "<details><summary>Commands, machines, commits</summary>"
+    folded = f"{folded}\n\n```bash\n{commands}\n```\n\n{_provenance(shown)}\n\n</details>"
+    return "\n".join([*lines, "", folded])
 
 
 def overview(name: str) -> str:
