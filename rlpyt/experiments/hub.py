@@ -190,6 +190,7 @@ def _errors(name: str) -> Iterator[None]:
         raise ConnectionError(f"The hub failed for {name}: {first_line(error)}.") from error
     except (errors.LocalEntryNotFoundError, ConnectionError, errors.HTTPError) as error:
         raise ConnectionError(
-            f"The hub cannot be reached for {name} ({first_line(error.__cause__ or error)}). Check "
-            "the network and HF_HUB_OFFLINE, and try again."
+            f"Cannot reach the Hugging Face Hub for {name} "
+            f"({first_line(error.__cause__ or error)}). Check the network and HF_HUB_OFFLINE, and "
+            "try again."
         ) from error

@@ -138,7 +138,7 @@ def check_autoreset(case: EnvCase) -> None:
         first, step = recorded[t][row].first, recorded[t + 1][row]
         steps = zip(late[1:], early[1:], strict=True)
         if difference(first, late[0]) or difference(late[0], early[0]):
-            continue  # steps draw random numbers
+            continue  # dynamics are random: not comparable
         if any(step_difference(own, other, info=False) for own, other in steps):
             continue
         text = step_difference(step, late[1], info=False)

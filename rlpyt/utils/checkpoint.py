@@ -250,7 +250,9 @@ def _remove_leftovers(directory: Path) -> None:
 def _delete(paths: list[Path]) -> None:
     for path in paths:
         try:
-            os.rename(path, _temporary(path))  # a partly deleted one is no checkpoint
+            os.rename(
+                path, _temporary(path)
+            )  # a partly deleted directory must not look like a checkpoint
             shutil.rmtree(_temporary(path))
         except OSError as error:
             warnings.warn(f"old checkpoint {path} could not be deleted: {error}", stacklevel=3)

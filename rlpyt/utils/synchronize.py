@@ -257,7 +257,7 @@ def drain_queue(
     """
     if n_sentinel < 0 or (n_sentinel and guard_sentinel):
         raise ValueError(
-            "n_sentinel must be at least 0, and 0 with guard_sentinel, got "
+            "n_sentinel must be 0 if guard_sentinel is set, otherwise at least 0, got "
             f"n_sentinel={n_sentinel}, guard_sentinel={guard_sentinel}."
         )
     if n_sentinel:

@@ -121,7 +121,7 @@ def test_a_downloaded_copy_is_a_run_directory(pushed, tmp_path):
     [
         (None, "somebody/other", 2, "does not exist on the hub, or is private"),
         (None, f"{REPO}@9", 2, "does not exist on the hub, or is private"),
-        (not_in_cache(), REPO, 1, "cannot be reached for hf://somebody/model ([Errno 111]"),
+        (not_in_cache(), REPO, 1, "Hub for hf://somebody/model ([Errno 111]"),
     ],
     ids=["repository", "revision", "network"],
 )
@@ -164,4 +164,4 @@ def test_the_real_client_without_network(command_run, tmp_path, monkeypatch, cap
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     for args in (("push", command_run, REPO), ("eval", NAME)):
         code, said = says(capsys, *args)
-        assert code == 1 and "The hub cannot be reached for" in said
+        assert code == 1 and "Cannot reach the Hugging Face Hub for" in said
