@@ -69,7 +69,7 @@ def train(
         how = f"rlpyt.train(..., run_dir={str(path)!r}, resume=True)"
         there = path.absolute()  # environments may change the working directory
         with showing_how_to_resume(path, how):
-            spaces = train_run(options, there, hooks=[*shown, *hooks], resume=resume, debug=debug)
+            spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume, debug=debug)
         return loaded(there, options=options, spaces=spaces)
 
 
