@@ -64,11 +64,12 @@ def results(experiments):
     """Return a Markdown table with rows of ``results.md``."""
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line[:2] == "| "]
-    found = {row[0]: row for row in cells if len(row) == 7}  # rows of experiments
+    found = {row[0]: row for row in cells if len(row) == 6}  # rows of experiments
+    commands = dict(line.split("  # ")[::-1] for line in page.splitlines() if "  # " in line)
     rows = ["| command | seeds | evaluation | mean |", "|---|---|---|---|"]
     for experiment in experiments.split():
-        _, command, _, seeds, evaluation, mean, _ = found[experiment]
-        rows.append(f"| {command} | {seeds} | {evaluation} | {mean} |")
+        _, _, seeds, evaluation, mean, _ = found[experiment]
+        rows.append(f"| `{commands[experiment]}` | {seeds} | {evaluation} | {mean} |")
     return "\n".join(rows)
 
 
