@@ -80,9 +80,10 @@ def main() -> None:
     harness.publish(OUTPUT, machine, rows, table, **about)
     said = (
         f"Two cores of an {machine['processor']}, commit {machine['commit'][:8]}, "
-        "`python -m benchmarks.readme`"
+        "`python -m benchmarks.readme`. Hand-written: one file in the style of CleanRL. Other "
+        "peers and\nsettings: [benchmarks](benchmarks)."
     )
-    text = f"{table}\n\n{said}; other peers and settings: [benchmarks](benchmarks).\n"
+    text = f"{table}\n\n{said}\n"
     README.write_text(MARKS.sub(lambda _: text, README.read_text("utf-8")), "utf-8")
 
 
