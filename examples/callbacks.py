@@ -1,8 +1,9 @@
-"""Call custom code during training: stop early, keep the best agent, print progress.
+"""Call code during training: stop early, keep the best agent, print progress, change a setting.
 
-A hook is a class with some of the methods ``on_start``, ``on_iteration``, ``on_log`` (after a row
-of progress.csv) and ``on_end``; the runner calls all hooks in list order. Watch the lines that the
-hooks print; the run stops long before its last step.
+Two hooks are ready-made; the third is written here. A hook is a class with some of the methods
+``on_start``, ``on_iteration``, ``on_log`` (after a row of progress.csv) and ``on_end``; the runner
+calls all hooks in list order. Watch the lines that the hook prints; the run stops long before its
+last step.
 
     python examples/callbacks.py
     python examples/callbacks.py --target-return 495
@@ -13,42 +14,30 @@ Hooks of a runner are given in the same way: ``MinibatchRl(..., hooks=[...])``.
 from pathlib import Path
 from typing import Any
 
-import torch
 import tyro
 
 import rlpyt
-from rlpyt import Hook
+from rlpyt import Hook, KeepBest, StopAtReturn
 
 
-class StopAtReturn(Hook):
-    """Stop training when the mean return of recent episodes reaches a target."""
+class SlowerWhenGood(Hook):
+    """Print each row, and divide the learning rate by three once the return is high."""
 
-    def __init__(self, target: float) -> None:
-        self.target = target
-
-    def on_iteration(self, runner: Any, itr: int) -> None:
-        """Request a stop; the runner ends after this iteration, with a checkpoint."""
-        if runner.recent_return >= self.target:  # NaN before the first episode has ended
-            print(f"stop after {runner.cum_steps:,} steps: return {runner.recent_return:.1f}")
-            runner.request_stop()
-
-
-class SaveBest(Hook):
-    """Save the parameters of the agent with the highest return so far."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.best = path, float("-inf")
+    def __init__(self, return_: float) -> None:
+        self.return_ = return_
+        self.is_slow = False
 
     def on_log(self, runner: Any, row: dict[str, Any]) -> None:
-        """Save the parameters if the row has the highest return."""
-        if row["ReturnAverage"] > self.best:
-            self.best = row["ReturnAverage"]
-            torch.save(runner.agent.state_dict(), self.path)
-            print(f"{row['Diagnostics/CumSteps']:>7,} steps: new best return {self.best:.1f}")
+        """Print the return; a setting that is assigned acts at the next update."""
+        print(f"{runner.cum_steps:>7,} steps: return {row['ReturnAverage']:.1f}")
+        if row["ReturnAverage"] >= self.return_ and not self.is_slow:
+            self.is_slow = True
+            runner.algo.learning_rate = runner.algo.learning_rate / 3
+            print(f"learning rate from now on: {runner.algo.learning_rate:.2g}")
 
     def on_end(self, runner: Any) -> None:
-        """Print the best return; called after an error, too."""
-        print(f"best return {self.best:.1f}, saved in {self.path}")
+        """Print the number of steps; called after an error, too."""
+        print(f"ended after {runner.cum_steps:,} steps")
 
 
 def main(
@@ -61,18 +50,17 @@ def main(
         target_return: return at which training stops.
         run_dir: run directory.
     """
-    run_dir.mkdir(parents=True, exist_ok=True)
-    run = rlpyt.train(
+    rlpyt.train(
         "ppo",
         "CartPole-v1",
         steps=steps,
         run_dir=run_dir,
         log_interval_steps=5_120,
-        hooks=[StopAtReturn(target_return), SaveBest(run_dir / "best.pt")],
+        hooks=[KeepBest(), StopAtReturn(target_return), SlowerWhenGood(0.8 * target_return)],
         progress=False,
     )
-    run.agent.load_state_dict(torch.load(run_dir / "best.pt", weights_only=True))
-    print(run.evaluate(20))
+    best = rlpyt.load(run_dir, best=True)
+    print(best.evaluate(20))
 
 
 if __name__ == "__main__":

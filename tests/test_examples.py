@@ -38,7 +38,7 @@ ARGUMENTS = {
     "vector_environments.py": "--steps 4096 --normalize --n-workers 2",
 }
 OUTPUT = {  # text that the example prints besides its table
-    "callbacks.py": "new best return",
+    "callbacks.py": "learning rate from now on",
     "curriculum.py": "Next levels: [",
     "custom_algorithm.py": "over 20 episodes",
     "dict_observations.py": "over 100 episodes",
