@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from rlpyt.utils import shmemarray as M
+from rlpyt.compat import shmemarray as M
 
 
 def double(tag):
