@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from rlpyt.spaces.base import Space
+from rlpyt.spaces.base import Element, Space
 
 FIELD = "action_mask"
 
@@ -48,7 +49,7 @@ def has_mask(observation_space: Space) -> bool:
     return FIELD in getattr(getattr(observation_space, "shape", ()), "_fields", ())
 
 
-def action_mask_of(observation: Any) -> Any:
+def action_mask_of(observation: object) -> Any:
     """Return the mask of an observation, [*lead, n] of any number type; ``None``: it has none."""
     return getattr(observation, FIELD, None) if isinstance(observation, tuple) else None
 
@@ -93,7 +94,7 @@ def valid_at(mask: Any, u: Any) -> Any:
     return (valid.cumsum(-1) <= (u * valid.sum(-1, dtype=u.dtype))[..., None]).sum(-1)
 
 
-def sample_valid(action_space: Space, mask: Any) -> Any:
+def sample_valid(action_space: Space, mask: NDArray[Any]) -> Any:
     """Return a random action of the space that a mask [n] allows; uniform for each component.
 
     Raises:
@@ -110,7 +111,7 @@ def sample_valid(action_space: Space, mask: Any) -> Any:
     return _with_valid_choices(action_space, action_space.sample(), mask, choose)
 
 
-def next_valid(action_space: Space, action: Any, mask: Any) -> Any:
+def next_valid(action_space: Space, action: Element, mask: NDArray[Any]) -> Any:
     """Return an action in which invalid choices are replaced by the next valid ones, cyclically."""
 
     def choose(space: Space, value: int, valid: np.ndarray[Any, Any]) -> int:
@@ -120,7 +121,7 @@ def next_valid(action_space: Space, action: Any, mask: Any) -> Any:
 
 
 def _with_valid_choices(
-    space: Space, action: Any, mask: Any, choose: Callable[[Space, int, Any], int]
+    space: Space, action: Any, mask: NDArray[Any], choose: Callable[[Space, int, Any], int]
 ) -> Any:
     """Return an action with its invalid choices replaced by ``choose(space, choice, valid)``."""
     if hasattr(space.shape, "_fields"):
@@ -140,7 +141,7 @@ def _with_valid_choices(
     return new[()]
 
 
-def no_valid_action(mask: Any, sizes: tuple[int, ...]) -> str:
+def no_valid_action(mask: ArrayLike, sizes: tuple[int, ...]) -> str:
     """Return the message for a mask [n] without a valid choice in some component."""
     parts = np.split(np.asarray(mask) != 0, np.cumsum(sizes)[:-1])
     i = next(i for i, part in enumerate(parts) if not part.any())
@@ -162,7 +163,11 @@ def _is_valid(mask: np.ndarray[Any, Any], sizes: tuple[int, ...]) -> bool:
     return all(part.any(-1).all() for part in parts)
 
 
-def mask_error(mask: np.ndarray[Any, Any], sizes: tuple[int, ...], used: Any = True) -> Any:
+def mask_error(
+    mask: np.ndarray[Any, Any],
+    sizes: tuple[int, ...],
+    used: bool | NDArray[np.bool_] | Callable[[], NDArray[np.bool_]] = True,
+) -> Any:
     """Find the first row of a recorded mask that is not a mask.
 
     Args:

@@ -3,6 +3,10 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+# Element of a space: an array, a number, or a named tuple of elements.
+Element = NDArray[Any] | np.generic | tuple[Any, ...]
 
 
 class Space:
@@ -32,7 +36,7 @@ class Space:
         """Return the placeholder element, used for example as the action before the first one."""
         raise NotImplementedError
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Return True if ``x`` is an element: structure, shape, kind of dtype and bounds."""
         raise NotImplementedError
 
@@ -75,7 +79,13 @@ def as_shape(shape: int | tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def within(x: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+def within(
+    x: object,
+    low: NDArray[Any] | float,
+    high: NDArray[Any] | float,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+) -> bool:
     """Return True if ``x`` has this shape and kind of dtype and is in [low, high]; NaN is not."""
     x = np.asarray(x)
     if x.shape != shape or not np.can_cast(x.dtype, dtype, "same_kind"):

@@ -3,8 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlpyt.spaces.action_mask import choices_of
+from rlpyt.spaces.base import Space
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import leaves_of
 
@@ -25,13 +27,13 @@ class Finding(NamedTuple):
     kind: str
 
 
-def composite_of(space: Any) -> Any:
+def composite_of(space: object) -> Any:
     """Return the space with named parts inside of ``space``, or None."""
     inner = space if hasattr(space, "names") else getattr(space, "space", None)
     return inner if hasattr(inner, "names") else None
 
 
-def leaf_spaces(space: Any, path: str) -> list[tuple[str, Any]]:
+def leaf_spaces(space: object, path: str) -> list[tuple[str, Any]]:
     """Return (path, space) of every part that has no named parts itself."""
     composite = composite_of(space)
     if composite is None:
@@ -40,7 +42,9 @@ def leaf_spaces(space: Any, path: str) -> list[tuple[str, Any]]:
     return [leaf for name, part in pairs for leaf in leaf_spaces(part, f"{path}.{name}")]
 
 
-def find_difference(path: str, space: Any, leaf: Any, lead: tuple[int, ...] = ()) -> Finding | None:
+def find_difference(
+    path: str, space: Space, leaf: object, lead: tuple[int, ...] = ()
+) -> Finding | None:
     """Compare a part of an observation with its space.
 
     Args:
@@ -87,7 +91,7 @@ def find_difference(path: str, space: Any, leaf: Any, lead: tuple[int, ...] = ()
     return Finding(what, "widen the bounds of the space, or clip the observation.", "bounds")
 
 
-def check_first(space: Any, observation: Any, lead: tuple[int, ...] = ()) -> str | None:
+def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -> str | None:
     """Check the first observation of an environment, where a network would misread it.
 
     Other differences are left to the checks of every step, which compare with this observation.
@@ -132,7 +136,7 @@ def check_first(space: Any, observation: Any, lead: tuple[int, ...] = ()) -> str
     return warning
 
 
-def _exceeds(array: Any, space: Any) -> bool:
+def _exceeds(array: NDArray[Any], space: Space) -> bool:
     """Return True if integers of any dtype are outside of the bounds of their space."""
     if array.dtype.kind not in "iu" or np.dtype(space.dtype).kind not in "iu":
         return False

@@ -76,7 +76,7 @@ class FloatBox(Space):
         """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
         return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Return True if ``x`` has the right shape and all entries are in [low, high]."""
         return within(x, self.low, self.high, self.shape, self.dtype)
 

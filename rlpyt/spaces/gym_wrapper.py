@@ -1,11 +1,12 @@
 """Gymnasium spaces as rlpyt spaces, with conversion of elements in both directions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces as gym_spaces
+from numpy.typing import ArrayLike
 
 from rlpyt.spaces.base import Space, draw_seed, within
 from rlpyt.spaces.composite import Composite
@@ -53,8 +54,8 @@ class GymSpaceWrapper(Space):
 
     def __init__(
         self,
-        space: Any,
-        null_value: Any = 0,
+        space: gym_spaces.Space[Any],
+        null_value: ArrayLike = 0,
         name: str = "obs",
         force_float32: bool = True,
         flat: bool = False,
@@ -82,10 +83,10 @@ class GymSpaceWrapper(Space):
             return
         self._leaf = leaf = _describe(space, force_float32, name)
         self._scalar = isinstance(space, gym_spaces.Discrete)
-        self._shape: tuple[int, ...] = space.shape
-        self._reshaped = flat and not self._scalar and len(space.shape) != 1
+        self._shape: tuple[int, ...] = space.shape or ()
+        self._reshaped = flat and not self._scalar and len(self._shape) != 1
         if self._reshaped:
-            self._shape = (math.prod(space.shape),)
+            self._shape = (math.prod(self._shape),)
             self._leaf = leaf = leaf._replace(
                 low=np.ravel(leaf.low), high=np.ravel(leaf.high), start=np.ravel(leaf.start)
             )
@@ -99,9 +100,15 @@ class GymSpaceWrapper(Space):
             if not np.all((leaf.low >= low) & (leaf.high <= high)):
                 self._bounds = low, high
 
-    def _wrap_parts(self, space: Any, null_value: Any, force_float32: bool, flat: bool) -> None:
-        as_dict = isinstance(space, gym_spaces.Dict)
-        items = list(space.spaces.items() if as_dict else enumerate(space.spaces))
+    def _wrap_parts(
+        self,
+        space: gym_spaces.Space[Any],
+        null_value: ArrayLike,
+        force_float32: bool,
+        flat: bool,
+    ) -> None:
+        as_dict, parts = isinstance(space, gym_spaces.Dict), self.space.spaces
+        items = list(parts.items() if as_dict else enumerate(parts))
         if not items:
             raise ValueError(f"space '{self.name}': {space} is empty. Add at least one sub-space.")
         self._parts = [
@@ -154,7 +161,7 @@ class GymSpaceWrapper(Space):
             array = array.reshape(self._shape)
         return array - self._leaf.start if self._shift else array
 
-    def _note_number(self, value: Any) -> None:
+    def _note_number(self, value: Collection[Any]) -> None:
         """Remember the number of parts of the first element.
 
         Raises:
@@ -216,7 +223,7 @@ class GymSpaceWrapper(Space):
             own = own + self._leaf.start
         return np.reshape(own, (*lead, *self.space.shape)) if self._reshaped else own
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Return True if ``x`` is an element in rlpyt's form."""
         if self._parts:
             return bool(self.space.contains(x))
@@ -303,7 +310,7 @@ def to_gym(space: Space, value: Any) -> Any:
     return space.revert(value) if isinstance(space, GymSpaceWrapper) else value
 
 
-def _describe(space: Any, force_float32: bool, name: str) -> _Leaf:
+def _describe(space: gym_spaces.Space[Any], force_float32: bool, name: str) -> _Leaf:
     if isinstance(space, gym_spaces.Box):
         narrow = force_float32 and space.dtype == np.float64
         dtype = np.dtype(np.float32 if narrow else space.dtype).newbyteorder("=")
@@ -330,7 +337,7 @@ def _type_name(name: str) -> str:
     return field_names([name])[0]
 
 
-def dict_to_nt(value: Any, name: str) -> Any:
+def dict_to_nt(value: object, name: str) -> Any:
     """Convert a dictionary to a named tuple, recursively; other values are returned unchanged.
 
     Types are cached by name and fields, so that several environments can share a name.

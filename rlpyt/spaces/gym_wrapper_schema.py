@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from gymnasium import spaces as gym_spaces
+from numpy.typing import ArrayLike
+
 from rlpyt.spaces import gym_wrapper
 
 nt_to_dict = gym_wrapper.nt_to_dict
@@ -12,16 +15,16 @@ class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
 
     def __init__(
         self,
-        space: Any,
-        null_value: Any = 0,
+        space: gym_spaces.Space[Any],
+        null_value: ArrayLike = 0,
         name: str = "obs",
         force_float32: bool = True,
-        schemas: Any = None,
+        schemas: object = None,
     ) -> None:
         """Wrap a gymnasium space; ``schemas`` is ignored, for compatibility."""
         super().__init__(space, null_value, name, force_float32)
 
 
-def dict_to_nt(value: Any, name: str, schemas: Any = None) -> Any:
+def dict_to_nt(value: object, name: str, schemas: object = None) -> Any:
     """Convert a dictionary to a named tuple; ``schemas`` is ignored, for compatibility."""
     return gym_wrapper.dict_to_nt(value, name)

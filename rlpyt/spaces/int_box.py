@@ -55,7 +55,7 @@ class IntBox(Space):
         """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
         return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Return True if ``x`` holds integers of the right shape in [low, high)."""
         return within(x, self.low, self.high - 1, self.shape, self.dtype)
 
