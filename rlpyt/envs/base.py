@@ -156,7 +156,7 @@ def _required(env: Env, name: str) -> Space:
     return space
 
 
-def own_spaces(env: Any) -> None:
+def own_spaces(env: object) -> None:
     """Give an environment copies of spaces that are attributes of its class.
 
     All instances share those, so their random samples would depend on the other environments of
@@ -248,6 +248,6 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
     return env
 
 
-def is_gym_env(env: Any, packages: tuple[str, ...] = ("gymnasium", "gym")) -> bool:
+def is_gym_env(env: object, packages: tuple[str, ...] = ("gymnasium", "gym")) -> bool:
     """Return True if a class of ``env`` comes from one of the packages, without importing any."""
     return any(cls.__module__.partition(".")[0] in packages for cls in type(env).__mro__)

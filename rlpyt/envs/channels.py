@@ -1,6 +1,6 @@
 """Convert images [H, W, C] of Gymnasium environments to [C, H, W], for convolutional models."""
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -17,7 +17,7 @@ class ChannelsFirst(gymnasium.ObservationWrapper[Any, Any, Any]):
         ValueError: the observation space is not a Box with three axes.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         space = env.observation_space
         if not _has_three_axes(space):
@@ -28,12 +28,12 @@ class ChannelsFirst(gymnasium.ObservationWrapper[Any, Any, Any]):
         low, high = self.observation(space.low), self.observation(space.high)
         self.observation_space = Box(low, high, dtype=space.dtype.type)
 
-    def observation(self, observation: Any) -> NDArray[Any]:
+    def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Return a copy transposed from [H, W, C] to [C, H, W]."""
         return np.ascontiguousarray(np.moveaxis(observation, -1, 0))
 
 
-def looks_channels_last(space: Any) -> bool:
+def looks_channels_last(space: object) -> bool:
     """Return True if a space looks like images [H, W, C]: three axes, the last one the shortest.
 
     Images with as many channels as rows or columns do not match, nor do stacked frames [C, H, W].
@@ -44,5 +44,5 @@ def looks_channels_last(space: Any) -> bool:
     return _has_three_axes(space) and space.shape[-1] < min(space.shape[:-1])
 
 
-def _has_three_axes(space: Any) -> bool:
+def _has_three_axes(space: object) -> TypeGuard[Box]:
     return isinstance(space, Box) and len(space.shape) == IMAGE_DIMS

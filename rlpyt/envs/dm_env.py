@@ -97,7 +97,7 @@ def space_of(spec: Any, path: str) -> Any:
     return spaces.Box(low, high, dtype=dtype.type)
 
 
-def _element(value: Any, space: Any) -> Any:
+def _element(value: Any, space: spaces.Space[Any]) -> Any:
     """Return an observation as an element of its space."""
     if isinstance(space, spaces.Dict):
         return {key: _element(value[key], part) for key, part in space.spaces.items()}

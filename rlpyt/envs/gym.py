@@ -7,17 +7,19 @@ Environments of the old ``gym`` package are adapted by ``rlpyt.envs.legacy_gym``
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
 from gymnasium import Wrapper
+from numpy.typing import ArrayLike
 
 from rlpyt.envs import gym_state
 from rlpyt.envs.base import EnvLayer, EnvStep, is_gym_env, own_spaces
 from rlpyt.envs.channels import ChannelsFirst, looks_channels_last
 from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
 from rlpyt.envs.gym_registry import make_registered
+from rlpyt.envs.layers import SingleEnv
 from rlpyt.envs.legacy_gym import (
     LegacyGymEnv,
     adapt_wrapped,
@@ -69,9 +71,9 @@ class GymEnvWrapper(EnvLayer):
 
     def __init__(
         self,
-        env: Any,
-        act_null_value: Any = 0,
-        obs_null_value: Any = 0,
+        env: SingleEnv,
+        act_null_value: ArrayLike = 0,
+        obs_null_value: ArrayLike = 0,
         force_float32: bool = True,
     ) -> None:
         env = _checked(env)
@@ -90,7 +92,7 @@ class GymEnvWrapper(EnvLayer):
             self._mask_shape = self._masks.space.shape
         elif not has_mask(space):
             self._unread_masks = UnreadMasks(env, self._action_space)
-        self.env, _ = with_raw_rewards(env)
+        self.env, _ = with_raw_rewards(self.env)
         self._force_float32 = force_float32
         self._next_seed: int | None = None
         self._info_schema: InfoSchema | None = None
@@ -178,7 +180,7 @@ class GymEnvWrapper(EnvLayer):
             self._unread_masks.check_reset()
         return observation
 
-    def _split(self, result: Any) -> tuple[Any, Mapping[Any, Any]]:
+    def _split(self, result: object) -> tuple[Any, Mapping[Any, Any]]:
         """Return observation and info of what ``reset`` returned, in either interface."""
         if has_info(result, self.env.observation_space):
             return result[0], as_info(result[1], self.env, "reset")
@@ -193,7 +195,7 @@ class GymEnvWrapper(EnvLayer):
             self.env = LegacyGymEnv(self.env)
             self._bind_step()
 
-    def _select_conversion(self, observation: Any) -> None:
+    def _select_conversion(self, observation: object) -> None:
         """Convert observations from now on if this one does not have its space's dtype."""
         dtype = getattr(self._unmasked_space, "dtype", None)
         own = getattr(observation, "dtype", None)
@@ -204,7 +206,7 @@ class GymEnvWrapper(EnvLayer):
             if listed and isinstance(self._unmasked_space, GymSpaceWrapper):
                 self._convert = self._unmasked_space.convert  # truncates no numbers
 
-    def _convert_info(self, info: Any, timeout: bool) -> Any:
+    def _convert_info(self, info: object, timeout: bool) -> Any:
         if not isinstance(info, dict):
             info = as_info(info, self.env)
         if self._info_schema is None:
@@ -248,7 +250,7 @@ class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):
     For keys that an environment reports only at some steps.
     """
 
-    def __init__(self, env: Any, info_example: Mapping[Any, Any]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], info_example: Mapping[Any, Any]) -> None:
         super().__init__(env)
         self._sometimes_info = info_example
 
@@ -301,7 +303,7 @@ def make(
     return GymEnvWrapper(env if info_example is None else EnvInfoWrapper(env, info_example))
 
 
-def _checked(env: Any) -> Any:
+def _checked(env: SingleEnv) -> Any:
     if isinstance(env, type) or not (hasattr(env, "step") and hasattr(env, "reset")):
         raise TypeError(
             f"GymEnvWrapper requires an environment, got {env!r}. Build it first: "
@@ -324,7 +326,7 @@ def _checked(env: Any) -> Any:
     return env
 
 
-def _as_float(reward: Any, env: Any) -> float:
+def _as_float(reward: SupportsFloat, env: object) -> float:
     try:
         if isinstance(reward, str):
             raise TypeError
@@ -337,7 +339,11 @@ def _as_float(reward: Any, env: Any) -> float:
 
 
 def _wrapped(
-    space: Any, null_value: Any, name: str, force_float32: bool, flat: bool = False
+    space: Space | gymnasium.Space[Any],
+    null_value: ArrayLike,
+    name: str,
+    force_float32: bool,
+    flat: bool = False,
 ) -> Any:
     """Return a space as an rlpyt space; rlpyt spaces are returned unchanged."""
     space = convert_space(space, name)
@@ -348,7 +354,7 @@ def _wrapped(
     )
 
 
-def _step_message(env: Any, result: Any) -> str:
+def _step_message(env: object, result: object) -> str:
     return (
         f"{env}.step() returned {result!r:.120}, expected (observation, reward, terminated, "
         "truncated, info), or (observation, reward, done, info) as in the old gym package."

@@ -7,14 +7,17 @@ ones are dropped, and each kind of mismatch is reported once.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlpyt.utils.collections import namedtuple_class
 from rlpyt.utils.names import field_names
+
+Number = float | np.generic | NDArray[Any]  # entry of an info dict that is kept
 
 _MISSING = object()
 
@@ -88,7 +91,7 @@ class InfoSchema:
                 self._report(key, "was absent at the first step and is ignored")
         return tuple.__new__(self.cls, (*values, *appended))
 
-    def _fit(self, key: Any, value: Any) -> Any:
+    def _fit(self, key: Hashable, value: object) -> Any:
         """Convert an absent or mismatched entry to the example's type and shape."""
         example = self.fields[key]
         if isinstance(example, InfoSchema):
@@ -101,13 +104,13 @@ class InfoSchema:
             )
         return np.zeros_like(example) if isinstance(example, np.ndarray) else type(example)(0)
 
-    def _cast(self, key: Any, value: Any, example: Any) -> Any:
+    def _cast(self, key: Hashable, value: Number, example: Any) -> Any:
         new, kept = np.asarray(value), np.asarray(example).dtype
         if not np.can_cast(new.dtype, kept, "same_kind"):
             self._report(key, f"is stored as {kept}, its first dtype, but now has {new.dtype}")
         return new.astype(kept) if isinstance(example, np.ndarray) else type(example)(value)
 
-    def _report(self, key: Any, problem: str) -> None:
+    def _report(self, key: Hashable, problem: str) -> None:
         if key not in self._reported:
             self._reported.add(key)
             warnings.warn(
@@ -118,7 +121,7 @@ class InfoSchema:
             )
 
 
-def is_numeric(value: Any) -> bool:
+def is_numeric(value: object) -> TypeGuard[Number]:
     """Return True if ``value`` is a number, a bool, or an array of these."""
     if isinstance(value, bool | int | float):
         return True

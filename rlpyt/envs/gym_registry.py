@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from rlpyt.envs import mujoco_warnings
 from rlpyt.utils import processes
@@ -31,7 +32,7 @@ _PACKAGES = {  # part of an entry point or namespace -> package to install
 }
 
 
-def make_registered(env_id: Any, *args: Any, **kwargs: Any) -> Any:
+def make_registered(env_id: str | EnvSpec, *args: Any, **kwargs: Any) -> Any:
     """Make a Gymnasium environment from an id (or spec), as ``gymnasium.make`` does.
 
     Raises:

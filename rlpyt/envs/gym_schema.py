@@ -12,7 +12,7 @@ from rlpyt.utils.names import field_names
 __all__ = ["EnvInfoWrapper", "GymEnvWrapper", "infill_info", "info_to_nt", "make"]
 
 
-def info_to_nt(value: Any, schemas: Mapping[str, Any], name: str = "info") -> Any:
+def info_to_nt(value: object, schemas: Mapping[str, Any], name: str = "info") -> Any:
     """Return an info dict as the named tuple ``schemas[name]``, nested dicts as ``name_key``.
 
     Entries that the schema lacks are dropped; entries that ``value`` lacks become zero.

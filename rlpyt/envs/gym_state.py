@@ -8,12 +8,16 @@ with state, extend ``GymEnvWrapper.get_state`` and ``set_state``.
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
+from rlpyt.envs.layers import EnvLike
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
+
+if TYPE_CHECKING:
+    from gymnasium.envs.mujoco import MujocoEnv
 
 CLASSIC_ATTRIBUTES = ("state", "steps_beyond_terminated", "last_u")
 WRAPPER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -45,7 +49,7 @@ OWN = "own"  # key of a state returned by the environment's own get_state
 MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
 
 
-def get_state(env: Any) -> dict[str, Any] | None:
+def get_state(env: EnvLike) -> dict[str, Any] | None:
     """Return the state of a wrapped environment, or ``None`` if a layer is not supported."""
     layers = _wrappers(env)
     simulator = _get_simulator(_bare(env))
@@ -62,7 +66,7 @@ def get_state(env: Any) -> dict[str, Any] | None:
     }
 
 
-def set_state(env: Any, state: Mapping[str, Any]) -> None:
+def set_state(env: EnvLike, state: Mapping[str, Any]) -> None:
     """Restore the state of an equally constructed environment.
 
     Raises:
@@ -82,16 +86,16 @@ def set_state(env: Any, state: Mapping[str, Any]) -> None:
         set_rng(_bare(env).np_random, state["rng"])
 
 
-def _bare(env: Any) -> Any:
+def _bare(env: object) -> Any:
     """Return the unwrapped environment; old ones may lack ``unwrapped``."""
     return getattr(env, "unwrapped", env)
 
 
-def _names(env: Any) -> list[str]:
+def _names(env: object) -> list[str]:
     return [type(layer).__name__ for layer in (*_wrappers(env), _bare(env))]
 
 
-def _wrappers(env: Any) -> list[Any]:
+def _wrappers(env: object) -> list[Any]:
     layers = []
     while isinstance(env, gymnasium.Wrapper):
         layers.append(env)
@@ -118,7 +122,7 @@ def _set_simulator(env: Any, state: Mapping[str, Any]) -> None:
         _set_mujoco(env, state)
 
 
-def _get_own(env: Any) -> dict[str, Any] | None:
+def _get_own(env: object) -> dict[str, Any] | None:
     """Return the result of the environment's own ``get_state``, if it has a matching one."""
     get, set_ = getattr(env, "get_state", None), getattr(env, "set_state", None)
     if not callable(get) or not callable(set_):
@@ -135,7 +139,7 @@ def _get_own(env: Any) -> dict[str, Any] | None:
         return None
 
 
-def _get_mujoco(env: Any) -> dict[str, Any]:
+def _get_mujoco(env: "MujocoEnv") -> dict[str, Any]:
     import mujoco
 
     spec = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -146,7 +150,7 @@ def _get_mujoco(env: Any) -> dict[str, Any]:
     return {"integration": integration, "derived": derived, "plain": plain}
 
 
-def _set_mujoco(env: Any, state: Mapping[str, Any]) -> None:
+def _set_mujoco(env: "MujocoEnv", state: Mapping[str, Any]) -> None:
     import mujoco
 
     spec = mujoco.mjtState.mjSTATE_INTEGRATION

@@ -1,23 +1,45 @@
 """Find the wrappers around an environment, single or batched, of gymnasium or rlpyt."""
 
 import inspect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 
-def wrappers_of(env: Any) -> list[Any]:
+class EnvLike(Protocol):
+    """Environment of any interface, single or batched: rlpyt, Gymnasium, the old gym, EnvPool."""
+
+    def reset(self, *args: Any, **kwargs: Any) -> Any:
+        """Start an episode."""
+
+    def step(self, action: Any, /) -> Any:
+        """Run one step."""
+
+
+class SingleEnv(EnvLike, Protocol):
+    """Single environment of any interface, with the spaces of any library."""
+
+    @property
+    def observation_space(self) -> Any:
+        """Space of observations."""
+
+    @property
+    def action_space(self) -> Any:
+        """Space of actions."""
+
+
+def wrappers_of(env: object) -> list[Any]:
     """Return the environment and everything it wraps, outermost first, the bare one last."""
     return list(_layers(env))
 
 
-def find_wrapper(env: Any, cls: str | type) -> Any:
+def find_wrapper(env: object, cls: str | type) -> Any:
     """Return the outermost layer of a class, given as a type or a name, or ``None``."""
     name = cls if isinstance(cls, str) else cls.__name__
     layers = (layer for layer in _layers(env) if type(layer).__name__ == name)
     return next((layer for layer in layers if cls in (name, type(layer))), None)
 
 
-def takes_seed(reset: Any) -> bool:
+def takes_seed(reset: Callable[..., Any]) -> bool:
     """Return True if a method ``reset`` accepts the argument ``seed``."""
     try:
         parameters = inspect.signature(reset).parameters
@@ -26,7 +48,7 @@ def takes_seed(reset: Any) -> bool:
     return "seed" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def missing_seed(env: Any) -> tuple[str, str] | None:
+def missing_seed(env: object) -> tuple[str, str] | None:
     """Return (what, fix) if a layer of an adapted Gymnasium environment cannot be seeded."""
     adapter = find_wrapper(env, "GymEnvWrapper")
     for layer in () if adapter is None else wrappers_of(adapter)[1:]:
@@ -50,7 +72,7 @@ def _passes_seed(cls: type) -> bool:
     return cls.__name__ == "LegacyGymEnv" or any(c.__name__ == "Wrapper" for c in cls.__mro__)
 
 
-def _layers(env: Any) -> Iterator[Any]:
+def _layers(env: object) -> Iterator[Any]:
     while env is not None:
         yield env
         # Not getattr: wrappers forward attributes.

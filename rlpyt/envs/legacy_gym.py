@@ -8,13 +8,13 @@ truncated, as in gym 0.26. The package ``shimmy`` may cover spaces not supported
 import contextlib
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rlpyt.envs.layers import takes_seed, wrappers_of
+from rlpyt.envs.layers import EnvLike, SingleEnv, takes_seed, wrappers_of
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import nt_to_dict
 
@@ -29,8 +29,8 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         TypeError: a space is of an unsupported kind.
     """
 
-    def __init__(self, env: Any) -> None:
-        self.env = env
+    def __init__(self, env: SingleEnv) -> None:
+        self.env: Any = env
         for attribute in ("observation_space", "action_space"):
             if getattr(env, attribute, None) is None:
                 raise AttributeError(f"{type(env).__name__} has no {attribute}.")
@@ -74,7 +74,7 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         return f"<{type(self).__name__}<{type(self.env).__name__}>>"
 
 
-def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
+def five_values(result: Any, env: object) -> tuple[Any, Any, bool, bool, Any]:
     """Convert what ``step`` returned to (observation, reward, terminated, truncated, info).
 
     Raises:
@@ -92,7 +92,7 @@ def five_values(result: Any, env: Any) -> tuple[Any, Any, bool, bool, Any]:
     return observation, reward, done and not truncated, truncated, info
 
 
-def has_info(result: Any, observation_space: Any) -> bool:
+def has_info(result: object, observation_space: object) -> TypeGuard[tuple[Any, Any]]:
     """Return True if ``reset`` returned (observation, info), False if only the observation.
 
     An observation of a Tuple space may itself be a pair with a dict, and one of two numbers a
@@ -108,7 +108,7 @@ def has_info(result: Any, observation_space: Any) -> bool:
     return type(result[0]) is np.ndarray and result[0].shape == space.shape
 
 
-def _has_structure_of(space: Any, value: Any) -> bool:
+def _has_structure_of(space: spaces.Space[Any], value: Any) -> bool:
     """Return True if ``value`` has the nested structure of the space; leaves are not compared."""
     if isinstance(space, spaces.Dict):
         keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
@@ -119,7 +119,7 @@ def _has_structure_of(space: Any, value: Any) -> bool:
     return not isinstance(value, tuple | Mapping)
 
 
-def reset_with_seed(env: Any, seed: int, takes_seed: bool = True) -> Any:
+def reset_with_seed(env: EnvLike, seed: int, takes_seed: bool = True) -> Any:
     """Reset an environment with a seed, by keyword argument or by its method ``seed``.
 
     Args:
@@ -143,7 +143,7 @@ def seed_by_method(env: Any, seed: int) -> None:
         env.seed(seed)
 
 
-def adapt_wrapped(env: Any) -> None:
+def adapt_wrapped(env: object) -> None:
     """Adapt an environment of the old interface inside Gymnasium's wrappers, in place.
 
     The wrappers pass keyword arguments that an old ``reset`` does not accept. Some of them, such
@@ -165,7 +165,7 @@ def adapt_wrapped(env: Any) -> None:
         return
     reset = inner.reset
 
-    def reset_and_seed(*, seed: int | None = None, options: Any = None) -> Any:
+    def reset_and_seed(*, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
         if seed is not None:
             seed_by_method(inner, seed)
         return reset()
@@ -210,7 +210,7 @@ def convert_space(space: Any, path: str = "space") -> Any:
     )
 
 
-def as_info(info: Any, env: Any, method: str = "step") -> Mapping[Any, Any]:
+def as_info(info: object, env: object, method: str = "step") -> Mapping[Any, Any]:
     """Return the info of a step or reset; ``None`` is empty.
 
     Raises:
@@ -226,7 +226,7 @@ def as_info(info: Any, env: Any, method: str = "step") -> Mapping[Any, Any]:
     )
 
 
-def as_flag(name: str, value: Any, env: Any) -> bool:
+def as_flag(name: str, value: Any, env: object) -> bool:
     """Return the flag of an episode's end as a bool.
 
     Args:

@@ -11,11 +11,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from rlpyt.envs.base import masks_expected
-from rlpyt.envs.layers import wrappers_of
+from rlpyt.envs.layers import EnvLike, SingleEnv, wrappers_of
 from rlpyt.spaces.action_mask import FIELD, has_mask, mask_sizes, unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.composite import Composite
@@ -41,7 +41,9 @@ class MaskReader:
         key: key of masks in info; ``None`` if the method returns them.
     """
 
-    def __init__(self, env: Any, action_space: Space, method: Callable[[], Any] | None) -> None:
+    def __init__(
+        self, env: SingleEnv, action_space: Space, method: Callable[[], Any] | None
+    ) -> None:
         self._env, self._method, self._space = env, method, action_space
         self.key = FIELD if method is None else None
         self._sizes = mask_sizes(action_space)
@@ -53,7 +55,7 @@ class MaskReader:
         """Return the space of the masks."""
         return gym_spaces.MultiBinary(self._shape[0])
 
-    def read(self, info: Any, terminated: bool = False) -> Array:
+    def read(self, info: Mapping[Any, Any] | None, terminated: bool = False) -> Array:
         """Return the mask [n] int8 of the next action; zeros if the episode has terminated.
 
         Raises:
@@ -67,7 +69,7 @@ class MaskReader:
             return mask if mask.dtype is INT8 else mask.view(INT8)
         return self._converted(mask)
 
-    def _converted(self, mask: Any) -> Array:
+    def _converted(self, mask: object) -> Array:
         if mask is None:
             what = f"info[{FIELD!r}] is missing or" if self._method is None else "action_masks() is"
             raise ValueError(
@@ -92,7 +94,7 @@ class MaskReader:
         return array.astype(np.int8).reshape(self._shape)
 
 
-def _joined(mask: Any, space: Any) -> Any:
+def _joined(mask: Any, space: object) -> Any:
     """Join the masks of components, in tuples, lists and dictionaries, in the space's order."""
     if isinstance(mask, Mapping):
         keys = getattr(space, "spaces", mask)
@@ -104,7 +106,7 @@ def _joined(mask: Any, space: Any) -> Any:
     return np.concatenate([np.ravel(part) for part in joined]) if joined else np.zeros(0)
 
 
-def mask_reader(env: Any, observation_space: Space, action_space: Space) -> MaskReader | None:
+def mask_reader(env: SingleEnv, observation_space: Space, action_space: Space) -> MaskReader | None:
     """Return a reader of an environment's masks; ``None`` if it has none, or they are observed.
 
     To see whether info has masks, the environment is reset once, except in `built_like`.
@@ -117,7 +119,7 @@ def mask_reader(env: Any, observation_space: Space, action_space: Space) -> Mask
     return MaskReader(env, action_space, method)
 
 
-def _returns_masks(layer: Any) -> bool:
+def _returns_masks(layer: EnvLike | None) -> bool:
     """Return True if info of a layer, or vector environments, has masks; None has none."""
     expected = masks_expected.get()
     if expected is not None:
@@ -125,12 +127,12 @@ def _returns_masks(layer: Any) -> bool:
     return layer is not None and FIELD in _info_of_reset(layer)
 
 
-def _mask_method(env: Any) -> Callable[[], Any] | None:
+def _mask_method(env: object) -> Callable[[], Any] | None:
     methods = (getattr(layer, "action_masks", None) for layer in wrappers_of(env))
     return next(filter(callable, methods), None)
 
 
-def _layer_to_reset(env: Any) -> Any:
+def _layer_to_reset(env: object) -> Any:
     """Return the outermost layer whose info may have masks, or ``None``.
 
     Layers of libraries are left out, so that their wrappers record neither episode nor video of
@@ -146,7 +148,7 @@ def _may_return_masks(cls: type) -> bool:
     return any(FIELD in repr(code.co_consts) for code in codes if code is not None)
 
 
-def _info_of_reset(env: Any) -> Mapping[Any, Any]:
+def _info_of_reset(env: EnvLike) -> Mapping[Any, Any]:
     """Reset an environment and return its info, empty if there is none or an error is raised.
 
     The next reset reports the error.
@@ -185,7 +187,7 @@ class ActionMaskObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
             "action_mask"; in ``reset`` and ``step``, the mask is missing or invalid.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         observation = GymSpaceWrapper(env.observation_space)
         action = GymSpaceWrapper(env.action_space)
@@ -212,7 +214,7 @@ class ActionMaskObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
-def add_action_mask(env: Any) -> Any:
+def add_action_mask(env: gymnasium.Env[Any, Any]) -> Any:
     """Return the environment in `ActionMaskObservation` if it has masks, else unchanged."""
     spaces = env.observation_space, env.action_space
     try:
@@ -222,12 +224,14 @@ def add_action_mask(env: Any) -> Any:
     return env if mask_reader(env, observation, action) is None else ActionMaskObservation(env)
 
 
-def _masked_dict(space: Any, mask_space: gym_spaces.MultiBinary) -> gym_spaces.Dict:
+def _masked_dict(
+    space: gym_spaces.Space[Any], mask_space: gym_spaces.MultiBinary
+) -> gym_spaces.Dict:
     parts = space.spaces if isinstance(space, gym_spaces.Dict) else {"observation": space}
     return gym_spaces.Dict({**parts, FIELD: mask_space})
 
 
-def _with_mask(observation: Any, mask: Array) -> dict[str, Any]:
+def _with_mask(observation: object, mask: Array) -> dict[str, Any]:
     if isinstance(observation, Mapping):
         return {**observation, FIELD: mask}
     return {"observation": observation, FIELD: mask}
@@ -246,7 +250,7 @@ class VectorActionMask(VectorWrapper):
             observation.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env)
         self._method = _vector_method(env)
         mode = env.metadata.get("autoreset_mode")
@@ -328,7 +332,7 @@ class VectorActionMask(VectorWrapper):
         return whole
 
 
-def _rows_of(masks: Any, space: Any, n: int) -> Array:
+def _rows_of(masks: object, space: object, n: int) -> Array:
     """Join the masks of components [n, ...] to [n, size], in the order of a single action space.
 
     Masks that cannot be joined are returned as an array of another shape or dtype.
@@ -351,7 +355,7 @@ def _stacked(rows: list[Any]) -> Array:
     return np.stack([np.zeros_like(first) if row is None else row for row in flat])
 
 
-def _vector_method(envs: Any) -> Callable[[], Any] | None:
+def _vector_method(envs: VectorEnv[Any, Any, Any]) -> Callable[[], Any] | None:
     """Return ``action_masks`` of vector environments, or a call of that of each environment."""
     method, inner = _mask_method(envs), getattr(envs, "unwrapped", None)
     if method is not None or not isinstance(inner, SyncVectorEnv | AsyncVectorEnv):
@@ -362,7 +366,7 @@ def _vector_method(envs: Any) -> Callable[[], Any] | None:
     return lambda: _stacked([_joined(row, space) for row in inner.call("action_masks")])
 
 
-def add_vector_masks(envs: Any) -> Any:
+def add_vector_masks(envs: VectorEnv[Any, Any, Any]) -> Any:
     """Return vector environments in `VectorActionMask` if they have masks, else unchanged.
 
     Raises:
@@ -384,7 +388,7 @@ def add_vector_masks(envs: Any) -> Any:
     return VectorActionMask(envs)
 
 
-def no_choices(env: Any, action_space: Any) -> str:
+def no_choices(env: object, action_space: object) -> str:
     """Return the message for a mask in info where actions have no discrete component."""
     return (
         f"{env} must have discrete actions to return info['action_mask'], got {action_space}. "
@@ -392,7 +396,7 @@ def no_choices(env: Any, action_space: Any) -> str:
     )
 
 
-def _resets_with_masks(envs: Any) -> bool:
+def _resets_with_masks(envs: VectorEnv[Any, Any, Any]) -> bool:
     """Return True if info of vector environments may have masks."""
     inner = getattr(envs, "unwrapped", None)
     singles = getattr(inner, "envs", None) or ()
@@ -408,7 +412,7 @@ class UnreadMasks:
         action_space: its action space, in rlpyt's form.
     """
 
-    def __init__(self, env: Any, action_space: Space) -> None:
+    def __init__(self, env: object, action_space: Space) -> None:
         self._env, self._action_space = env, action_space
 
     def check_reset(self) -> None:

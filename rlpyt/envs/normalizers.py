@@ -9,8 +9,14 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gymnasium import RewardWrapper, Wrapper
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorRewardWrapper, VectorWrapper
+from gymnasium import Env, RewardWrapper, Wrapper
+from gymnasium.vector import (
+    AsyncVectorEnv,
+    SyncVectorEnv,
+    VectorEnv,
+    VectorRewardWrapper,
+    VectorWrapper,
+)
 
 if TYPE_CHECKING:
     VectorBase = VectorWrapper[Any, Any, Any, Any, Any]
@@ -44,7 +50,7 @@ class _RawReward(Wrapper[Any, Any, Any, Any]):
 class _WithRawReward(Wrapper[Any, Any, Any, Any]):
     """Wrapper around all others that adds the stored reward to info."""
 
-    def __init__(self, env: Any, source: _RawReward) -> None:
+    def __init__(self, env: Env[Any, Any], source: _RawReward) -> None:
         super().__init__(env)
         self._source = source
 
@@ -67,7 +73,7 @@ class _RawVectorReward(VectorBase):
 class _WithRawVectorReward(VectorBase):
     """As ``_WithRawReward``, for vector environments."""
 
-    def __init__(self, env: Any, source: _RawVectorReward) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], source: _RawVectorReward) -> None:
         super().__init__(env)
         self._source = source
 
@@ -79,7 +85,7 @@ class _WithRawVectorReward(VectorBase):
         return *others, {**info, **raw, **ends}
 
 
-def with_raw_rewards(env: Any) -> tuple[Any, bool]:
+def with_raw_rewards(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> tuple[Any, bool]:
     """Warn of normalizing wrappers, and add the rewards before they are changed to info.
 
     These are the rewards before NormalizeReward, or those that RecordEpisodeStatistics reads if
@@ -93,7 +99,8 @@ def with_raw_rewards(env: Any) -> tuple[Any, bool]:
         (environment, True if info has ``raw_reward``): the same environment, or a wrapper of it.
     """
     found: dict[str, Any] = {}
-    layer, reader, scaled = env, None, False
+    layer: Any = env
+    reader, scaled = None, False
     while isinstance(layer, Wrapper | VectorWrapper):
         found |= dict.fromkeys(_names_of(layer) & REMEDIES.keys(), layer)  # the innermost one
         scaled = scaled or isinstance(layer, RewardWrapper | VectorRewardWrapper)
@@ -107,7 +114,7 @@ def with_raw_rewards(env: Any) -> tuple[Any, bool]:
     for name in found:
         warn_of(name, "without")
     if (outer := found.get(REWARD, reader)) is not None:
-        if isinstance(env, VectorWrapper):
+        if isinstance(env, VectorEnv):
             outer.env = _RawVectorReward(outer.env)
             return _WithRawVectorReward(env, outer.env), True
         outer.env = _RawReward(outer.env)
@@ -120,9 +127,9 @@ def with_raw_rewards(env: Any) -> tuple[Any, bool]:
     return env, has_raw
 
 
-def keys_of_statistics(env: Any) -> list[str]:
+def keys_of_statistics(env: object) -> list[str]:
     """Return the entries of info by RecordEpisodeStatistics, in place of which rlpyt's are used."""
-    layers = [env]
+    layers: list[Any] = [env]
     while isinstance(layers[-1], Wrapper):
         layers.append(layers[-1].env)
     return [layer._stats_key for layer in layers if STATISTICS in _names_of(layer)]
@@ -137,6 +144,6 @@ def warn_of(name: str, logged: str) -> None:
     )
 
 
-def _names_of(layer: Any) -> set[str]:
+def _names_of(layer: object) -> set[str]:
     """Return the names of a wrapper's classes that are Gymnasium's."""
     return {cls.__name__ for cls in type(layer).__mro__ if cls.__module__.startswith(MODULES)}

@@ -11,7 +11,7 @@ import numpy as np
 _TUPLE, _SCALAR, _INT = "__tuple__", "__scalar__", "__int__"
 
 
-def pack(value: Any) -> Any:  # noqa: PLR0911 - one line per kind
+def pack(value: object) -> Any:  # noqa: PLR0911 - one line per kind
     """Return ``value`` as a plain tree that shares no memory with it.
 
     Raises:
@@ -34,7 +34,7 @@ def pack(value: Any) -> Any:  # noqa: PLR0911 - one line per kind
     raise TypeError(f"{type(value).__name__} {value!r:.80} cannot be stored in a plain tree.")
 
 
-def unpack(tree: Any) -> Any:  # noqa: PLR0911 - one line per kind
+def unpack(tree: object) -> Any:  # noqa: PLR0911 - one line per kind
     """Return the value that was packed, in new memory."""
     if isinstance(tree, np.ndarray):
         return np.array(tree)
@@ -56,6 +56,6 @@ def pack_rng(rng: np.random.Generator) -> Any:
     return pack(rng.bit_generator.state)
 
 
-def set_rng(rng: np.random.Generator, tree: Any) -> None:
+def set_rng(rng: np.random.Generator, tree: object) -> None:
     """Restore a state packed by `pack_rng` in a generator of the same kind."""
     rng.bit_generator.state = unpack(tree)

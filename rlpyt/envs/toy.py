@@ -18,10 +18,10 @@ environment         requirement                       best return
 
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, SupportsIndex, SupportsInt
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlpyt.envs.base import Env, EnvStep
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
@@ -100,7 +100,7 @@ class BanditEnv(ToyEnv):
     def _begin(self) -> Observation:
         return np.ones(1, np.float32)
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: SupportsIndex) -> EnvStep:
         """Pull one arm, which ends the episode."""
         reward = self.means[action] + (self.noise * self._rng.normal() if self.noise else 0.0)
         return EnvStep(np.ones(1, np.float32), float(reward), True, EnvInfo(False))
@@ -133,7 +133,7 @@ class MemoryEnv(ToyEnv):
         observation[self._cue] = 1.0
         return observation
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: SupportsIndex) -> EnvStep:
         """Advance one step; at the last step compare the action with the cue."""
         done = self._t == self.delay
         reward = float(done and action == self._cue)
@@ -171,7 +171,7 @@ class DelayEnv(ToyEnv):
         self._earned = False
         return np.array([1.0, 0.0], np.float32)
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: SupportsIndex) -> EnvStep:
         """Record the first action; reward it at the last step."""
         if self._t == 0:
             self._earned = bool(action == self.good)
@@ -210,7 +210,7 @@ class TruncationEnv(ToyEnv):
     def _begin(self) -> Observation:
         return np.ones(1, np.float32)
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: object) -> EnvStep:
         """Advance one step with reward 1."""
         self._t += 1
         done = self._t >= self._horizon
@@ -255,7 +255,7 @@ class ReachEnv(ToyEnv):
         self._goal = self._rng.uniform(-1, 1, self._goal.shape).astype(np.float32)
         return self._goal
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: ArrayLike) -> EnvStep:
         """Return the reward for reaching the goal, and the next goal as observation."""
         low, high = self._action_space.bounds
         reached = 2 * (np.asarray(action) - low) / (high - low) - 1
@@ -422,7 +422,7 @@ class CountEnv(ToyEnv):
         self._episode += 1
         return self._observe()
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: SupportsInt) -> EnvStep:
         """Advance one step."""
         self._t += 1
         over = self._t >= self.episode_length(self._episode)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rlpyt.utils.collections import AttrDict
 
@@ -49,7 +50,7 @@ class TrajInfo(AttrDict):
         return self
 
 
-def raw_reward(reward: Any, env_info: Any) -> Any:
+def raw_reward(reward: ArrayLike, env_info: object) -> Any:
     """Return ``env_info.raw_reward`` if it has the shape of the reward, otherwise the reward.
 
     Args:

@@ -7,7 +7,7 @@ to arrays allocated once.
 import inspect
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,8 @@ class AtariTrajInfo(TrajInfo):
         self,
         observation: Any,
         action: Any,
-        reward: Any,
-        done: Any,
+        reward: float,
+        done: bool,
         agent_info: Any,
         env_info: Any,
     ) -> None:
@@ -214,7 +214,7 @@ class AtariEnv(Env):
         self._reset_obs()
         return self._obs
 
-    def step(self, action: Any) -> EnvStep:
+    def step(self, action: int | np.integer[Any]) -> EnvStep:
         """Repeat one action for ``frame_skip`` frames.
 
         Raises:
@@ -324,12 +324,12 @@ class AtariEnv(Env):
         """Return the current observation, [C, H, W] uint8."""
         return self._obs
 
-    def _as_action(self, action: Any) -> Any:
+    def _as_action(self, action: SupportsInt) -> Any:
         """Return an action of the emulator; subclasses may pass an integer."""
         known = isinstance(action, self._action_type)
         return action if known else self._action_type(int(action))
 
-    def _act(self, action: Any) -> int:
+    def _act(self, action: object) -> int:
         """Emulate one frame, at random with the previous frame's action (sticky actions).
 
         Implemented here because the emulator's state does not contain its previous action.

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces as gym_spaces
+from numpy.typing import DTypeLike, NDArray
 
+from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
 
+Array = NDArray[Any]
 Check = Callable[[Any], Any]
 
 _UNSIGNED = {  # viewed as unsigned, negative numbers are out of range
@@ -22,7 +25,7 @@ _UNSIGNED = {  # viewed as unsigned, negative numbers are out of range
 _largest, _smallest = np.maximum.reduce, np.minimum.reduce
 
 
-def gym_action_check(gym_space: Any, n: int, name: str = "action") -> Check:
+def gym_action_check(gym_space: gym_spaces.Space[Any], n: int, name: str = "action") -> Check:
     """Return a function that checks actions [n, ...] and converts them to gymnasium's form.
 
     Args:
@@ -69,11 +72,11 @@ def action_check(space: Any, n: int, name: str = "action") -> Check:
 class _Discrete:
     """Check for one integer per row, in [0, count)."""
 
-    def __init__(self, n: int, count: int, dtype: Any, name: str, start: int = 0) -> None:
+    def __init__(self, n: int, count: int, dtype: DTypeLike, name: str, start: int = 0) -> None:
         self._shape, self._count, self._name = (n,), count, name
         self._dtype, self._start = np.dtype(dtype), start
 
-    def __call__(self, action: Any) -> Any:
+    def __call__(self, action: Array) -> Any:
         unsigned = _UNSIGNED.get(action.dtype) if type(action) is np.ndarray else None
         if unsigned is None or action.shape != self._shape:
             action = _integers(_as_batch(action, self._shape, self._name), self._name)
@@ -89,7 +92,14 @@ class _Discrete:
 class _Bounded:
     """Check for an array per row, within bounds."""
 
-    def __init__(self, n: int, space: Any, high: Any, name: str, finish: Any = None) -> None:
+    def __init__(
+        self,
+        n: int,
+        space: Space,
+        high: Array | int,
+        name: str,
+        finish: Callable[[Array], Any] | None = None,
+    ) -> None:
         self._shape, self._name, self._finish = (n, *space.shape), name, finish
         self._dtype = np.dtype(space.dtype)
         self._low = np.broadcast_to(space.low, space.shape)
@@ -102,7 +112,7 @@ class _Bounded:
         uniform = low.size > 0 and bool((low == low.flat[0]).all() and (high == high.flat[0]).all())
         self._uniform_bounds = (low.flat[0], high.flat[0]) if uniform else None
 
-    def __call__(self, action: Any) -> Any:
+    def __call__(self, action: Array) -> Any:
         if type(action) is not np.ndarray or action.shape != self._shape:
             action = _as_batch(action, self._shape, self._name)
         if action.dtype != self._dtype:
@@ -117,7 +127,7 @@ class _Bounded:
             raise _out_of_range(self._name, action, wrong, self._low, self._high)
         return action if self._finish is None else self._finish(action)
 
-    def _convert(self, action: Any) -> Any:
+    def _convert(self, action: Array) -> Any:
         if self._dtype.kind != "f":
             wide = _integers(action, self._name)
             wrong = (wide < self._low) | (wide > self._high)
@@ -158,7 +168,7 @@ class _Parts:
         return self._make([check(part) for check, part in parts])
 
 
-def _as_batch(action: Any, shape: tuple[int, ...], name: str) -> Any:
+def _as_batch(action: object, shape: tuple[int, ...], name: str) -> Any:
     try:
         action = np.asarray(action)
     except ValueError:  # rows of different length
@@ -171,7 +181,7 @@ def _as_batch(action: Any, shape: tuple[int, ...], name: str) -> Any:
     return action
 
 
-def _integers(action: Any, name: str) -> Any:
+def _integers(action: Array, name: str) -> Any:
     if action.dtype.kind == "b":
         return action.astype(np.int8)
     if action.dtype.kind not in "iu":
@@ -179,7 +189,9 @@ def _integers(action: Any, name: str) -> Any:
     return action
 
 
-def _out_of_range(name: str, action: Any, wrong: Any, low: Any, high: Any = None) -> ValueError:
+def _out_of_range(
+    name: str, action: Array, wrong: NDArray[np.bool_], low: Any, high: Array | None = None
+) -> ValueError:
     """Return an error that names the first invalid row, its value and the valid range."""
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     if high is not None:

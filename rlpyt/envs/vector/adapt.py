@@ -5,7 +5,7 @@ from typing import Any
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 
 
-def adapter_of(envs: Any) -> Any:
+def adapter_of(envs: object) -> Any:
     """Return the adapter class for vector environments.
 
     Raises:
@@ -40,11 +40,11 @@ def adapter_of(envs: Any) -> Any:
     return GymnasiumVectorEnv
 
 
-def _names(envs: Any) -> set[str]:
+def _names(envs: object) -> set[str]:
     return {c.__name__ for c in type(envs).__mro__}
 
 
-def _message(envs: Any) -> str:
+def _message(envs: object) -> str:
     kind = f"{type(envs).__module__}.{type(envs).__name__}"
     if kind.startswith("stable_baselines3."):
         return (

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 
-from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
+from rlpyt.envs.vector.base import Native, Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.gymnasium_vector import SAME_STEP, autoreset_mode
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import layers_of, masked_reset
@@ -33,7 +34,7 @@ class AtariVector(SourceAdapter):
 
     def __init__(
         self,
-        envs: Any,
+        envs: VectorEnv[Any, Any, Any],
         info_keys: InfoKeys = (),
         life_loss: bool = False,
         horizon: int | None = None,
@@ -75,7 +76,7 @@ class AtariVector(SourceAdapter):
         observation, info = masked_reset(self.source, mask)
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
-    def _source_step(self, action: Any) -> Any:
+    def _source_step(self, action: Native) -> Any:
         self._reset_cache.clear()
         result = self.source.step(action)
         terminated, lives = result[2], result[4]["lives"]
@@ -89,7 +90,7 @@ class AtariVector(SourceAdapter):
         return result
 
     def _with_final_observations(
-        self, observation: Any, ended: Array, info: Mapping[str, Any]
+        self, observation: Array, ended: Array, info: Mapping[str, Any]
     ) -> Any:
         if self.mode is not SAME_STEP or not ended.any():
             return observation

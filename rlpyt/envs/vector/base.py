@@ -13,14 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlpyt.envs.base import EnvSpaces, EnvStep
+from rlpyt.envs.layers import EnvLike
 from rlpyt.errors import RlpytError
 from rlpyt.spaces.base import Space
 from rlpyt.utils.collections import namedarraytuple
 
 Rows = NDArray[np.integer[Any]]
+Elements = NDArray[Any] | tuple[Any, ...]  # [n, ...] of a space; named tuples if composite
+Native = Elements | dict[str, Any]  # the same in Gymnasium's form
 
 
 class UnsupportedVectorEnv(RlpytError, TypeError):
@@ -145,7 +148,7 @@ class VectorEnv:
             )
         return [int(seed) for seed in listed]
 
-    def _checked_rows(self, rows: Any) -> Rows:
+    def _checked_rows(self, rows: ArrayLike) -> Rows:
         """Return rows as an integer array.
 
         Raises:
@@ -190,7 +193,7 @@ class WaitingRows:
         self.mask |= mask
         self.n = int(np.count_nonzero(self.mask))
 
-    def remove(self, rows: Any = slice(None)) -> None:
+    def remove(self, rows: Rows | slice = slice(None)) -> None:
         """Remove rows that have been reset; by default all."""
         if self.n:
             self.mask[rows] = False
@@ -207,7 +210,7 @@ def vector_info(info_keys: Sequence[str] = ()) -> Any:
     return namedarraytuple("VectorInfo", ("timeout", "traj_done", *info_keys))
 
 
-def is_vector_env(x: Any) -> bool:
+def is_vector_env(x: object) -> bool:
     """Return True if ``x`` is, or claims to be, a vector environment, without importing libraries.
 
     True for our `VectorEnv`, for those of gymnasium, gym, ale_py and EnvPool and their wrappers,
@@ -227,7 +230,7 @@ def is_vector_env(x: Any) -> bool:
     return not single or hasattr(x, "single_action_space")
 
 
-def adapt(envs: Any, info_keys: Sequence[str] = ()) -> VectorEnv:
+def adapt(envs: EnvLike, info_keys: Sequence[str] = ()) -> VectorEnv:
     """Adapt vector environments to `VectorEnv`; instances of it are returned unchanged.
 
     Args:

@@ -6,7 +6,7 @@ seed s has the same episodes as a single environment with seed s.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.utils import seeding
@@ -15,6 +15,9 @@ from rlpyt.envs.state import pack_rng, set_rng
 from rlpyt.envs.vector.base import Rows
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.source import Array, SourceAdapter
+
+if TYPE_CHECKING:
+    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 STARTS_AHEAD = 16  # initial states per row drawn in one call; same numbers as one by one
 _largest = np.maximum.reduce
@@ -27,7 +30,7 @@ class CartPoleVector(SourceAdapter):
     Initial states are uniform in [-0.05, 0.05], the environment's default.
     """
 
-    def __init__(self, envs: Any, info_keys: InfoKeys = ()) -> None:
+    def __init__(self, envs: "CartPoleVectorEnv", info_keys: InfoKeys = ()) -> None:
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
         self._low, self._high = envs.low, envs.high

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
+from rlpyt.envs.vector.base import Native, Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.source import SourceAdapter
 
@@ -90,7 +90,7 @@ class EnvPoolVector(SourceAdapter):
         _check_order(info, rows)
         return observation if self._convert is None else self._convert(observation), info
 
-    def _source_step(self, action: Any) -> Any:
+    def _source_step(self, action: Native) -> Any:
         observation, reward, terminated, truncated, info = self.source.step(action)
         game_over = info.get("terminated")
         if game_over is not None and truncated.any():  # EnvPool reports both at once as truncation

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from gymnasium.wrappers import vector as gym_wrappers
 
 from rlpyt.envs.base import own_spaces
 from rlpyt.envs.masks import UnreadMasks, add_vector_masks
 from rlpyt.envs.normalizers import RAW_REWARD, with_raw_rewards
-from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv
+from rlpyt.envs.vector.base import Elements, Native, Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import (
     layers_of,
@@ -66,7 +66,10 @@ class GymnasiumVectorEnv(SourceAdapter):
     """
 
     def __init__(
-        self, envs: Any, info_keys: InfoKeys = (), partial_reset: bool | None = None
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        info_keys: InfoKeys = (),
+        partial_reset: bool | None = None,
     ) -> None:
         self.mode = autoreset_mode(envs)
         self._partial = partial_reset
@@ -97,7 +100,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
 
-    def _raise_no_partial_reset(self, envs: Any, problem: str) -> None:
+    def _raise_no_partial_reset(self, envs: object, problem: str) -> None:
         raise UnsupportedVectorEnv(
             f'{envs} {problem} reset(options={{"reset_mask": mask}}), so single rows cannot be '
             "reset. Support the mask (and pass partial_reset=True to GymnasiumVectorEnv), use "
@@ -162,7 +165,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         self._over[rows] = False
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
-    def _source_step(self, action: Any) -> Any:
+    def _source_step(self, action: Native) -> Any:
         self._reset_cache.clear()
         return self.source.step(action)
 
@@ -175,14 +178,14 @@ class GymnasiumVectorEnv(SourceAdapter):
             self._over[:] = False
 
     def _check_first_step(
-        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
+        self, observation: object, reward: object, terminated: object, truncated: object, info: Any
     ) -> None:
         super()._check_first_step(observation, reward, terminated, truncated, info)
         if self._unread_masks is not None:
             self._unread_masks.check_step(info)
 
     def _with_final_observations(
-        self, observation: Any, ended: Array, info: Mapping[str, Any]
+        self, observation: Elements, ended: Array, info: Mapping[str, Any]
     ) -> Any:
         if self._unread_masks is not None:
             self._unread_masks.check_step(info)
@@ -215,7 +218,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         return result
 
 
-def autoreset_mode(envs: Any) -> AutoresetMode:
+def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     """Return the declared autoreset mode.
 
     Raises:
@@ -233,7 +236,7 @@ def autoreset_mode(envs: Any) -> AutoresetMode:
         ) from None
 
 
-def _check_wrappers(envs: Any, mode: AutoresetMode) -> None:
+def _check_wrappers(envs: VectorEnv[Any, Any, Any], mode: AutoresetMode) -> None:
     """Raise an error for wrappers and modes that do not support resets of single rows."""
     *wrappers, base = layers_of(envs)
     for wrapper in wrappers:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlpyt.envs.vector.base import vector_info
 from rlpyt.utils.names import field_names
@@ -35,7 +36,7 @@ class InfoReader:
         self._n = n
         self._zeros = {k: np.zeros((n, *np.shape(v)), _dtype_of(v)) for k, v in examples.items()}
 
-    def read(self, info: Mapping[str, Any], ended: Any = None) -> list[Any]:
+    def read(self, info: Mapping[str, Any], ended: NDArray[np.bool_] | None = None) -> list[Any]:
         """Return one array [n, ...] per key; zero if the info does not have it.
 
         Args:
@@ -53,7 +54,7 @@ class InfoReader:
                 values[i][ended] = self._entry(key, final.get(key))[ended]
         return values
 
-    def _entry(self, key: str, value: Any) -> Any:
+    def _entry(self, key: str, value: object) -> Any:
         zeros = self._zeros[key]
         if value is None:
             return zeros
@@ -66,7 +67,7 @@ class InfoReader:
         return array.astype(zeros.dtype, copy=False)
 
 
-def _dtype_of(example: Any) -> Any:
+def _dtype_of(example: object) -> Any:
     if isinstance(example, bool):
         return np.dtype(bool)
     if isinstance(example, int):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlpyt.envs.vector.base import VectorEnv, adapt
+from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.names import nearest
@@ -20,7 +21,7 @@ def make_vec(
     num_envs: int | None = None,
     *,
     vectorization_mode: str | None = None,
-    info_keys: Any = (),
+    info_keys: Sequence[str] = (),
     vector_kwargs: dict[str, Any] | None = None,
     wrappers: Sequence[Any] | None = None,
     **kwargs: Any,
@@ -80,7 +81,7 @@ def make_atari_vec(
     num_envs: int | None = None,
     *,
     life_loss: bool = True,
-    info_keys: Any = (),
+    info_keys: InfoKeys = (),
     horizon: int = 27000,
     **kwargs: Any,
 ) -> VectorEnv:
@@ -127,7 +128,7 @@ def make_envpool(
     *,
     seeds: Sequence[int] | None = None,
     life_loss: bool = False,
-    info_keys: Any = (),
+    info_keys: InfoKeys = (),
     **kwargs: Any,
 ) -> VectorEnv:
     """Make an EnvPool, which takes seeds only on construction.
@@ -165,7 +166,7 @@ for _factory in _factories:
     _factory.batched = True
 
 
-def _rows(factory: str, num_envs: Any) -> int:
+def _rows(factory: str, num_envs: int | None) -> int:
     if num_envs is None:
         raise TypeError(
             f"{factory}() requires num_envs; samplers pass it unless env_kwargs contains it."

@@ -18,6 +18,9 @@ from gymnasium.vector import (
     VectorWrapper,
 )
 from gymnasium.vector.utils import iterate
+from numpy.typing import NDArray
+
+from rlpyt.envs.vector.base import Native
 
 KNOWN_RESETS = {
     SyncVectorEnv.reset,
@@ -32,7 +35,7 @@ MAX_TEST_STEPS = 64
 REQUIRED_SUCCESSES = 6
 
 
-def layers_of(envs: Any) -> list[Any]:
+def layers_of(envs: VectorEnv[Any, Any, Any]) -> list[Any]:
     """Return the wrappers, outermost first, and the wrapped environment."""
     layers = [envs]
     while isinstance(layers[-1], VectorWrapper):
@@ -40,7 +43,7 @@ def layers_of(envs: Any) -> list[Any]:
     return layers
 
 
-def masked_reset(envs: Any, mask: Any) -> Any:
+def masked_reset(envs: VectorEnv[Any, Any, Any], mask: NDArray[np.bool_]) -> Any:
     """Reset the rows of ``mask`` [n] bool.
 
     Builds a new options dict each time, since sources remove ``reset_mask`` from it.
@@ -48,7 +51,7 @@ def masked_reset(envs: Any, mask: Any) -> Any:
     return envs.reset(options={"reset_mask": mask})
 
 
-def resets_by_known_code(envs: Any) -> bool:
+def resets_by_known_code(envs: VectorEnv[Any, Any, Any]) -> bool:
     """Return True if ``reset`` of all wrappers and workers is known to respect the mask."""
     base = layers_of(envs)[-1]
     if isinstance(base, AsyncVectorEnv) and base.worker is not None:  # custom worker function
@@ -95,7 +98,7 @@ def try_partial_reset(envs: VectorEnv[Any, Any, Any]) -> bool | None:
     return None
 
 
-def _works(envs: Any, mask: Any) -> bool:
+def _works(envs: VectorEnv[Any, Any, Any], mask: NDArray[np.bool_]) -> bool:
     try:
         masked_reset(envs, mask)
     except Exception:
@@ -103,17 +106,17 @@ def _works(envs: Any, mask: Any) -> bool:
     return True
 
 
-def _rows(envs: Any, observation: Any) -> list[Any]:
+def _rows(envs: VectorEnv[Any, Any, Any], observation: Native) -> list[Any]:
     return [_copy(row) for row in iterate(envs.observation_space, observation)]
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _copy(part) for key, part in value.items()}
     return tuple(map(_copy, value)) if isinstance(value, tuple) else np.array(value)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: Native, b: Any) -> bool:
     if isinstance(a, dict):
         return all(_equal(a[key], b[key]) for key in a)
     if isinstance(a, tuple):

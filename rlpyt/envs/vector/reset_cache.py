@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.envs.vector.base import Rows
+from rlpyt.envs.vector.base import Elements, Rows
 from rlpyt.utils.buffer import buffer_func
 
 
@@ -19,7 +19,7 @@ class ResetCache:
         self._index = np.full(n, -1)  # index in the cached rows; -1: not cached
         self._cached: Any = None
 
-    def store(self, observation: Any, rows: Rows) -> None:
+    def store(self, observation: Elements, rows: Rows) -> None:
         """Store a copy of these rows of a batch [n, ...]."""
         self._cached = take_rows(observation, rows)
         self._index[rows] = np.arange(len(rows))
@@ -48,12 +48,12 @@ class ResetCache:
         return missing
 
 
-def take_rows(observation: Any, rows: Rows) -> Any:
+def take_rows(observation: Elements, rows: Rows) -> Any:
     """Return a copy of these rows of every leaf."""
     return buffer_func(observation, lambda leaf: leaf[rows])
 
 
-def put_rows(observation: Any, rows: Any, values: Any) -> None:
+def put_rows(observation: Elements, rows: Rows | int | np.integer[Any], values: Any) -> None:
     """Write values to these rows (or one row) of every leaf."""
     if isinstance(observation, tuple):
         for leaf, part in zip(tuple(observation), tuple(values), strict=True):

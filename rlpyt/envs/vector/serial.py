@@ -9,6 +9,7 @@ from rlpyt.envs.base import EnvStep
 from rlpyt.envs.vector.actions import action_check
 from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, vector_info
 from rlpyt.envs.vector.reset_cache import put_rows, take_rows
+from rlpyt.spaces.base import Element
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, keeps_numbers, leaves_of, shapes_of
 
 
@@ -81,7 +82,7 @@ class SerialVectorEnv(VectorEnv):
         self._waiting.add(info.traj_done)
         return EnvStep(self._observation, reward, done, info)
 
-    def _write(self, i: int, observation: Any) -> None:
+    def _write(self, i: int, observation: Element) -> None:
         """Write an environment's observation to the batch and check its shape."""
         if shapes_of(observation) != self._shape:
             shape = shapes_of(buffer_func(observation, np.asarray))
@@ -99,7 +100,7 @@ class SerialVectorEnv(VectorEnv):
                 )
         put_rows(self._observation, i, observation)
 
-    def _write_info(self, i: int, info: Any, done: bool) -> None:
+    def _write_info(self, i: int, info: tuple[Any, ...], done: bool) -> None:
         fields = getattr(info, "_fields", ())
         if self._info is None:
             others = [name for name in fields if name not in ("timeout", "traj_done")]

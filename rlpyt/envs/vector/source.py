@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces as gym_spaces
 
 from rlpyt.envs.base import EnvStep
+from rlpyt.envs.layers import EnvLike
 from rlpyt.envs.vector.actions import gym_action_check
-from rlpyt.envs.vector.base import Rows, UnsupportedVectorEnv, VectorEnv, WaitingRows
+from rlpyt.envs.vector.base import Elements, Rows, UnsupportedVectorEnv, VectorEnv, WaitingRows
 from rlpyt.envs.vector.info import InfoKeys, InfoReader
 from rlpyt.envs.vector.reset_cache import put_rows
 from rlpyt.spaces.action_mask import action_mask_of, has_mask, next_valid
@@ -33,14 +35,15 @@ class SourceAdapter(VectorEnv):
 
     def __init__(
         self,
-        source: Any,
+        source: EnvLike,
         n: int,
-        observation_space: Any,
-        action_space: Any,
+        observation_space: gym_spaces.Space[Any],
+        action_space: gym_spaces.Space[Any],
         info_keys: InfoKeys = (),
         life_loss: bool = False,
     ) -> None:
-        self.source, self.n = source, int(n)
+        self.source: Any = source
+        self.n = int(n)
         self._observation_space = GymSpaceWrapper(observation_space, name="obs")
         self._action_space = GymSpaceWrapper(action_space, name="act", flat=True)
         self._check: Callable[[Any], Any] = gym_action_check(action_space, self.n)
@@ -119,7 +122,7 @@ class SourceAdapter(VectorEnv):
 
     def _finish_step(
         self,
-        observation: Any,
+        observation: Elements,
         reward: Array,
         terminated: Array,
         traj_done: Array,
@@ -144,7 +147,7 @@ class SourceAdapter(VectorEnv):
         env_info = _new_tuple(self._infos.cls, (timeout, traj_done, *values))
         return _new_tuple(EnvStep, (observation, reward, done, env_info))
 
-    def _valid_while_waiting(self, action: Any) -> Any:
+    def _valid_while_waiting(self, action: Elements) -> Any:
         """Return actions with valid choices in waiting rows, since the source steps them, too."""
         action = buffer_func(action, np.array)
         for i in np.flatnonzero(self._waiting.mask):
@@ -160,7 +163,7 @@ class SourceAdapter(VectorEnv):
         self._active_pid = 0
         self.source.close()
 
-    def _store_lives(self, info: Mapping[str, Any], rows: Any) -> None:
+    def _store_lives(self, info: Mapping[str, Any], rows: Rows | slice) -> None:
         """Store the initial lives of these rows from the info of their reset."""
         if not isinstance(info, Mapping):
             raise self._info_error(info)
@@ -180,7 +183,7 @@ class SourceAdapter(VectorEnv):
             lost &= ~traj_done
         return lost if lost.any() else None
 
-    def _checked_observation(self, observation: Any, where: str) -> Any:
+    def _checked_observation(self, observation: object, where: str) -> Any:
         """Check a batch of observations and return it in rlpyt's form.
 
         Raises:
@@ -197,7 +200,12 @@ class SourceAdapter(VectorEnv):
         return converted
 
     def _check_first_step(
-        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
+        self,
+        observation: object,
+        reward: object,
+        terminated: object,
+        truncated: object,
+        info: object,
     ) -> None:
         """Check the types of the first step's results, so that later steps need no checks."""
         self._checked_observation(observation, "step")
@@ -216,7 +224,7 @@ class SourceAdapter(VectorEnv):
             raise self._info_error(info)
         self._checked_step = True
 
-    def _info_error(self, info: Any) -> UnsupportedVectorEnv:
+    def _info_error(self, info: object) -> UnsupportedVectorEnv:
         return UnsupportedVectorEnv(
             f"{self.source} returned info of type {type(info).__name__}, expected a dict of "
             "arrays. Leave out wrappers such as DictInfoToList."
@@ -255,7 +263,7 @@ class SourceAdapter(VectorEnv):
         return f"<{type(self).__name__} n={self.n} {self.source}>"
 
 
-def _check_leaves(observation: Any, shape: Any, n: int) -> None:
+def _check_leaves(observation: object, shape: tuple[Any, ...], n: int) -> None:
     if isinstance(observation, tuple):
         for leaf, leaf_shape in zip(tuple(observation), tuple(shape), strict=True):
             _check_leaves(leaf, leaf_shape, n)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.base import EnvStep
+from rlpyt.envs.layers import EnvLike
 from rlpyt.envs.vector.base import Rows, VectorEnv, WaitingRows, adapt
 
 
@@ -24,7 +25,7 @@ class VectorWrapper(VectorEnv):
         training: True while statistics are updated; see `freeze`.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: EnvLike) -> None:
         self.env = adapt(env)
         self.n = self.env.n
         self._observation_space = self.env.observation_space

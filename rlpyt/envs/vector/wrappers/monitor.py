@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.base import EnvStep
-from rlpyt.envs.vector.base import Rows
+from rlpyt.envs.layers import EnvLike
+from rlpyt.envs.vector.base import Elements, Rows
 from rlpyt.envs.vector.wrappers.base import VectorWrapper
 from rlpyt.utils.checks import whole_number
 
@@ -38,7 +39,7 @@ class EpisodeMonitor(VectorWrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: EnvLike,
         keep: int = 100,
         filename: str | Path | None = None,
         info_keys: Sequence[str] = (),
@@ -51,7 +52,7 @@ class EpisodeMonitor(VectorWrapper):
         self._return, self._length = np.zeros(self.n), np.zeros(self.n, np.int64)
         self._start = np.zeros(self.n)
 
-    def _begin(self, observation: Any, rows: Rows) -> Any:
+    def _begin(self, observation: Elements, rows: Rows) -> Any:
         self._return[rows] = 0.0
         self._length[rows] = 0
         self._start[rows] = time.perf_counter()
@@ -65,7 +66,7 @@ class EpisodeMonitor(VectorWrapper):
             self._record(np.flatnonzero(ended & ~self._waiting.mask), step.env_info)
         return step
 
-    def _record(self, rows: Rows, info: Any) -> None:
+    def _record(self, rows: Rows, info: tuple[Any, ...]) -> None:
         now = time.perf_counter()
         new = []
         for i in rows:

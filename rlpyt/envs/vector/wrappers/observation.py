@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlpyt.envs.base import EnvStep
+from rlpyt.envs.layers import EnvLike
 from rlpyt.envs.vector.base import Rows
 from rlpyt.envs.vector.wrappers.base import VectorWrapper
 from rlpyt.envs.vector.wrappers.spaces import bounds_of, box_of, parts_of
@@ -26,7 +28,7 @@ class ExtractField(VectorWrapper):
         ValueError: the observation is not composite, or has no such field.
     """
 
-    def __init__(self, env: Any, key: str | Sequence[str]) -> None:
+    def __init__(self, env: EnvLike, key: str | Sequence[str]) -> None:
         super().__init__(env)
         composite = parts_of(self.env.observation_space)
         names = composite.names if composite is not None else ()
@@ -40,13 +42,13 @@ class ExtractField(VectorWrapper):
         spaces = [composite.spaces[i] for i in self._indices]
         self._observation_space = spaces[0] if self._cls is None else Composite(spaces, self._cls)
 
-    def _begin(self, observation: Any, rows: Rows) -> Any:
+    def _begin(self, observation: tuple[Any, ...], rows: Rows) -> Any:
         return self._pick(observation)
 
     def _follow(self, step: EnvStep) -> EnvStep:
         return step._replace(observation=self._pick(step.observation))
 
-    def _pick(self, observation: Any) -> Any:
+    def _pick(self, observation: tuple[Any, ...]) -> Any:
         parts = tuple(observation)
         if self._cls is None:
             return parts[self._indices[0]]
@@ -69,7 +71,7 @@ class FrameStack(VectorWrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: EnvLike,
         num_stack: int = 4,
         new_axis: bool = False,
         padding: Literal["zero", "repeat"] = "zero",
@@ -91,7 +93,7 @@ class FrameStack(VectorWrapper):
         self._frames = np.zeros((self.n, num_stack, *shape), space.dtype)
         self._stacked = self._frames.reshape(self.n, *stacked)  # shares memory
 
-    def _begin(self, observation: Any, rows: Rows) -> Any:
+    def _begin(self, observation: NDArray[Any], rows: Rows) -> Any:
         if self.padding == "zero":
             self._frames[rows, :-1] = 0
             self._frames[rows, -1] = observation
@@ -124,7 +126,7 @@ class TimeAwareObservation(VectorWrapper):
         ValueError: observations are not vectors of floating-point numbers.
     """
 
-    def __init__(self, env: Any, scale: float = 1.0) -> None:
+    def __init__(self, env: EnvLike, scale: float = 1.0) -> None:
         super().__init__(env)
         space = self.env.observation_space
         if parts_of(space) is not None or len(space.shape) != 1 or space.dtype.kind != "f":
@@ -135,7 +137,7 @@ class TimeAwareObservation(VectorWrapper):
         self.scale = float(scale)
         self._t = np.zeros(self.n, np.int64)
 
-    def _begin(self, observation: Any, rows: Rows) -> Any:
+    def _begin(self, observation: NDArray[Any], rows: Rows) -> Any:
         self._t[rows] = 0
         return self._append(observation, self._t[rows])
 
@@ -143,7 +145,7 @@ class TimeAwareObservation(VectorWrapper):
         self._t += 1
         return step._replace(observation=self._append(step.observation, self._t))
 
-    def _append(self, observation: Any, t: Any) -> Any:
+    def _append(self, observation: NDArray[Any], t: NDArray[np.int64]) -> Any:
         time = (self.scale * t[:, None]).astype(observation.dtype)
         return np.concatenate([observation, time], axis=1)
 

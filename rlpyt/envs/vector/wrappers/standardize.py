@@ -4,16 +4,19 @@ Evaluate with the training statistics, since another scale makes another task:
 ``evaluation.load_statistics(training.statistics())``, then ``evaluation.freeze()``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlpyt.envs.base import EnvStep
-from rlpyt.envs.vector.base import Rows
+from rlpyt.envs.layers import EnvLike
+from rlpyt.envs.vector.base import Elements, Rows
 from rlpyt.envs.vector.wrappers.base import VectorWrapper
 from rlpyt.envs.vector.wrappers.reward import RewardWrapper
 from rlpyt.envs.vector.wrappers.spaces import map_leaves
+from rlpyt.spaces.base import Space
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checks import check_range
@@ -41,7 +44,7 @@ class StandardizeObservation(VectorWrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: EnvLike,
         clip: float = 10.0,
         epsilon: float = 1e-8,
         constant_moments: tuple[Any, Any] | None = None,
@@ -60,21 +63,21 @@ class StandardizeObservation(VectorWrapper):
                 mean, var = (np.broadcast_to(x, np.shape(moments.mean)) for x in constant_moments)
                 moments.load({"mean": mean, "var": var, "count": 1})
 
-    def _standard_space(self, space: Any) -> Any:
+    def _standard_space(self, space: Space) -> Space:
         if np.dtype(space.dtype).kind != "f":
             self.moments.append(None)
             return space
         self.moments.append(RunningMeanVar(space.shape))
         return FloatBox(-self.clip, self.clip, space.shape)
 
-    def _begin(self, observation: Any, rows: Rows) -> Any:
+    def _begin(self, observation: Elements, rows: Rows) -> Any:
         return self._standardize(observation, None)
 
     def _follow(self, step: EnvStep) -> EnvStep:
         counted = ~self._waiting.mask if self._waiting.n else None
         return step._replace(observation=self._standardize(step.observation, counted))
 
-    def _standardize(self, observation: Any, counted: Array | None) -> Any:
+    def _standardize(self, observation: Elements, counted: Array | None) -> Any:
         standard = []
         for leaf, moments in zip(leaves_of(observation), self.moments, strict=True):
             if moments is None:
@@ -114,7 +117,7 @@ class StandardizeReward(RewardWrapper):
 
     def __init__(
         self,
-        env: Any,
+        env: EnvLike,
         discount: float = 0.99,
         clip: float = 10.0,
         epsilon: float = 1e-8,
@@ -132,11 +135,11 @@ class StandardizeReward(RewardWrapper):
             self.moments.load({"mean": 0.0, "var": constant_var, "count": 1})
         self._return = np.zeros(self.n)
 
-    def _begin(self, observation: Any, rows: Rows) -> Any:
+    def _begin(self, observation: Elements, rows: Rows) -> Any:
         self._return[rows] = 0.0
         return observation
 
-    def _change(self, reward: Any, done: Any) -> Any:
+    def _change(self, reward: NDArray[np.float32], done: NDArray[np.bool_]) -> Any:
         self._return = self.discount * self._return + reward
         if self.training and not self._constant:
             waiting = self._waiting
@@ -160,7 +163,7 @@ class StandardizeReward(RewardWrapper):
             self.moments.load(learnt)
 
 
-def _rebuild(example: Any, leaves: Any) -> Any:
+def _rebuild(example: object, leaves: Iterator[Any]) -> Any:
     if isinstance(example, tuple):
         return example._make([_rebuild(part, leaves) for part in tuple(example)])  # type: ignore[attr-defined]
     return next(leaves)
