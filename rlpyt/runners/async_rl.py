@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -159,7 +159,7 @@ class AsyncRlBase(MinibatchRlBase):
         self.pipeline.start()
         return n_itr
 
-    def launch_workers(self, n_itr: int, double_buffer: Any, replay_buffer: Any) -> None:
+    def launch_workers(self, n_itr: int, double_buffer: Any, replay_buffer: object) -> None:
         """Start all other processes.
 
         Args:
@@ -177,7 +177,7 @@ class AsyncRlBase(MinibatchRlBase):
         assert self.agent.mailbox is not None
         self.agent.mailbox.while_waiting = self._check_other_processes
 
-    def launch_memcpy(self, sample_buffers: Any, replay_buffer: Any) -> None:
+    def launch_memcpy(self, sample_buffers: Any, replay_buffer: object) -> None:
         """Start the process that stores batches in the replay, if there is a replay."""
         if replay_buffer is None:
             return
@@ -495,7 +495,7 @@ class AsyncRlBase(MinibatchRlBase):
         if self.replay is not None:
             self._starvation.check(self._calls_due, self.opt_itr, self.algo.replay_ratio)
 
-    def _log_infos(self, traj_infos: Any = None) -> None:
+    def _log_infos(self, traj_infos: Sequence[Mapping[str, Any]] | None = None) -> None:
         logger.record_tabular_misc_stat("PolicyLag", self._lags)
         self._lags = []
         super()._log_infos(traj_infos)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # if imported later, it would keep a reference to a group
+from numpy.typing import NDArray
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 from torch.distributed.rendezvous import rendezvous
@@ -167,7 +168,7 @@ class Ranks:
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return tensor.tolist()  # type: ignore[no-any-return]
 
-    def all_gather(self, content: Any) -> list[Any]:
+    def all_gather(self, content: object) -> list[Any]:
         """Return the objects of all ranks, by rank; made of JSON types and numpy numbers."""
         if self.world_size == 1:
             return [content]
@@ -417,7 +418,7 @@ def not_connected(
     )
 
 
-def _gather_bytes(own: Any, size: int, world_size: int) -> list[Any]:
+def _gather_bytes(own: NDArray[np.uint8], size: int, world_size: int) -> list[Any]:
     """Return the bytes of every rank, each padded to ``size``."""
     padded = torch.zeros(size, dtype=torch.uint8)
     padded[: len(own)] = torch.from_numpy(own.copy())

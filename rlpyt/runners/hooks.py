@@ -11,6 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.utils.checks import check_range, whole_number
@@ -310,7 +311,7 @@ class StopSignals:
             signal.signal(number, handler)
         self._previous = {}
 
-    def _on_signal(self, number: int, frame: Any) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._error is not None:
             error, self._error = self._error, None
             raise error

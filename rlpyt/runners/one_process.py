@@ -1,17 +1,17 @@
 """Train in one process and thread, where a debugger, ``print`` and an exception work."""
 
 import os
-from typing import Any
 
 from rlpyt.runners.async_rl import AsyncRlBase
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.runners.sync_rl import SyncRlMixin
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import split_affinity
 from rlpyt.samplers.serial.sampler import SerialSampler
 
 
-def in_one_process(runner: Any) -> Any:
+def in_one_process(runner: MinibatchRlBase) -> MinibatchRlBase:
     """Return a runner that samples, stores and optimizes in this process and thread.
 
         runner = AsyncRl(algo, agent, AsyncCpuSampler(...), n_steps=10_000)
@@ -55,7 +55,7 @@ def in_one_process(runner: Any) -> Any:
     return alone
 
 
-def _serial(sampler: Any) -> BaseSampler:
+def _serial(sampler: BaseSampler) -> BaseSampler:
     """Return a serial sampler with the settings of another sampler."""
     if isinstance(sampler, SerialSampler):
         return sampler

@@ -219,7 +219,7 @@ class Optimizers:
 
         self.run_together(connect_here, "connect")
 
-    def run_together(self, function: Callable[[], Any], method: str, *arguments: Any) -> Any:
+    def run_together(self, function: Callable[[], Any], method: str, *arguments: object) -> Any:
         """Call a function here while the other ranks run a method; return the function's result.
 
         Raises:
@@ -277,7 +277,7 @@ class Optimizers:
         """Return True if a rank failed and the other ranks were stopped."""
         return self._children is not None and (self._closing or not self._children.processes)
 
-    def call(self, method: str, *arguments: Any) -> list[Any]:
+    def call(self, method: str, *arguments: object) -> list[Any]:
         """Call a method of ``Optimizer`` in the other ranks; return the results."""
         return [] if self._children is None else self._children.call(method, *arguments)
 
@@ -328,7 +328,7 @@ class DaemonThread:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._name, self._started = name, False
 
-    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], *args: object) -> Future[Any]:
         """Call a function in the thread; return a future with its result."""
         future: Future[Any] = Future()
 

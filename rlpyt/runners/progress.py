@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
+    from rlpyt.runners.runner import MinibatchRlBase
+
 PLAIN_INTERVAL_S = 5.0
 DRAW_INTERVAL_S = 0.25
 RESOURCES_INTERVAL_S = 2.0
@@ -66,7 +68,7 @@ class ProgressHook(Hook):
         self._resources: ResourceUse | None = None
         self._resources_s, self._resources_text = 0.0, ""
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: MinibatchRlBase) -> None:
         """Print the announcement and draw the view, which starts at the steps of a resumed run."""
         self._total = runner.n_itr * runner.itr_batch_size
         if self.announcement and self.stream is not None:
@@ -81,7 +83,7 @@ class ProgressHook(Hook):
             self._resources_s = time.monotonic() + RESOURCES_INTERVAL_S
             self._draw(runner)
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
         """Redraw the view, or print a line if the interval has passed."""
         if not self._total or time.monotonic() < self._next_s:
             return
@@ -90,13 +92,13 @@ class ProgressHook(Hook):
         else:
             self._print_line(runner)
 
-    def on_log(self, runner: Any, row: dict[str, Any]) -> None:
+    def on_log(self, runner: MinibatchRlBase, row: dict[str, Any]) -> None:
         """Store the return of the row, which the view plots."""
         average = row.get("ReturnAverage", math.nan)
         if isfinite(average):
             self._returns.append(average)
 
-    def on_end(self, runner: Any) -> None:
+    def on_end(self, runner: MinibatchRlBase) -> None:
         """Show the final state, unless the run never started."""
         if self._console is not None:
             self._draw(runner)
@@ -106,7 +108,7 @@ class ProgressHook(Hook):
 
     # The live view.
 
-    def _draw(self, runner: Any) -> None:
+    def _draw(self, runner: MinibatchRlBase) -> None:
         """Draw the view; stop drawing once the terminal is closed."""
         assert self._console is not None
         self._next_s = time.monotonic() + DRAW_INTERVAL_S
@@ -129,7 +131,7 @@ class ProgressHook(Hook):
             with contextlib.suppress(OSError, ValueError):
                 live.stop()
 
-    def _view(self, runner: Any) -> RenderableType:
+    def _view(self, runner: MinibatchRlBase) -> RenderableType:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -152,7 +154,7 @@ class ProgressHook(Hook):
                 lines.add_row(title, text)
         return Group(bar, lines)
 
-    def _lines(self, runner: Any) -> dict[str, str]:
+    def _lines(self, runner: MinibatchRlBase) -> dict[str, str]:
         """Return the text of each line by its title."""
         steps = [f"{runner.cum_steps:,} of {self._total:,}", *_counts(runner), *_speed(runner)]
         return_ = [f"{runner.recent_return:.1f}"] if isfinite(runner.recent_return) else []
@@ -182,14 +184,14 @@ class ProgressHook(Hook):
 
     # Plain lines.
 
-    def _print_line(self, runner: Any) -> None:
+    def _print_line(self, runner: MinibatchRlBase) -> None:
         self._next_s = time.monotonic() + self.interval_s
         self._shown_steps = steps = runner.cum_steps
         done = f"{steps:,} of {self._total:,} steps ({steps / self._total:.0%})"
         if self.stream is not None:
             say(f"{done}, {self._summary(runner)}", self.stream)
 
-    def _summary(self, runner: Any) -> str:
+    def _summary(self, runner: MinibatchRlBase) -> str:
         """Return known values: ``iteration 11, 21,034 steps/s, return 312.4, 00:18 left``."""
         parts = [*_counts(runner), *_speed(runner)]
         if isfinite(runner.recent_return):
@@ -199,13 +201,13 @@ class ProgressHook(Hook):
             parts.append(f"{left} left")
         return ", ".join(parts)
 
-    def _left(self, runner: Any) -> str:
+    def _left(self, runner: MinibatchRlBase) -> str:
         """Return the time left by the speed of the last minute; "" if it is not known."""
         speed = self._recent_speed(runner)
         known = isfinite(speed) and speed > 0
         return duration((self._total - runner.cum_steps) / speed) if known else ""
 
-    def _recent_speed(self, runner: Any) -> float:
+    def _recent_speed(self, runner: MinibatchRlBase) -> float:
         """Return steps per second in the last minute, including evaluation."""
         now, recent = time.monotonic(), self._recent
         if now - recent[-1][0] >= 1:
@@ -226,21 +228,21 @@ class TerminalProgress(ProgressHook):
 
     owns_terminal = False
 
-    def on_start(self, runner: Any) -> None:
+    def on_start(self, runner: MinibatchRlBase) -> None:
         """Draw the view."""
         self.stream = sys.stderr
         shown = self.stream is not None and console_of(self.stream) is not None
         if shown and not terminal_is_owned(runner.hooks):
             super().on_start(runner)
 
-    def on_iteration(self, runner: Any, itr: int) -> None:
+    def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
         """Redraw the view, or erase it while the logger prints a row."""
         if runner.logs_after(itr):
             self._close(erase=True)
         else:
             super().on_iteration(runner, itr)
 
-    def on_log(self, runner: Any, row: dict[str, Any]) -> None:
+    def on_log(self, runner: MinibatchRlBase, row: dict[str, Any]) -> None:
         """Draw the view below the row."""
         super().on_log(runner, row)
         if self._console is not None and self._live is None:
@@ -304,12 +306,12 @@ def sparkline(values: Collection[float]) -> str:
     return "".join(LEVELS[round(step * (len(LEVELS) - 1))] for step in steps)
 
 
-def _moment(runner: Any) -> tuple[float, int, dict[str, float]]:
+def _moment(runner: MinibatchRlBase) -> tuple[float, int, dict[str, float]]:
     """Return the time, the steps until now, and the seconds in each phase."""
     return time.monotonic(), runner.cum_steps, runner.state.clock.read()
 
 
-def _counts(runner: Any) -> list[str]:
+def _counts(runner: MinibatchRlBase) -> list[str]:
     """Return the last complete iteration, and the steps without those of idle environments."""
     itr = runner.cum_steps // runner.itr_batch_size - 1  # -1: none yet
     parts = [f"iteration {itr:,}"] if itr >= 0 else []
@@ -317,7 +319,7 @@ def _counts(runner: Any) -> list[str]:
     return parts if taken is None else [*parts, f"{taken:,} steps taken"]
 
 
-def _speed(runner: Any) -> list[str]:
+def _speed(runner: MinibatchRlBase) -> list[str]:
     """Return the steps per second, if they are known."""
     speed = runner.steps_per_second
     return [f"{speed:,.0f} steps/s"] if isfinite(speed) and speed > 0 else []

@@ -90,7 +90,7 @@ class Failure:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: Any) -> "Failure":
+    def from_json(cls, text: str | bytes) -> "Failure":
         """Build a failure from the result of ``to_json``."""
         return cls(**json.loads(text))
 

@@ -295,7 +295,7 @@ class Ranked(MinibatchRlBase):
         parts = state.pop("ranks")
         return self.ranks.scatter_states([state, *(with_shared(p, state) for p in parts)]), path
 
-    def _call_hook(self, hook: Any, event: str, *args: Any) -> None:
+    def _call_hook(self, hook: object, event: str, *args: object) -> None:
         """Call a hook of rank 0; the other ranks wait without a time limit."""
         with self._no_time_limit():
             super()._call_hook(hook, event, *args)
@@ -318,7 +318,7 @@ def with_shared(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
     return {**shared, **part, "algo": algo}
 
 
-def described(thing: Any) -> Any:
+def described(thing: object) -> Any:
     """Convert a setting to JSON values for comparison; classes become their names."""
     if isinstance(thing, np.generic):
         thing = thing.item()
@@ -340,7 +340,7 @@ def described(thing: Any) -> Any:
     return {"class": type(thing).__qualname__, **fields}
 
 
-def _plain_attributes(thing: Any) -> dict[str, Any]:
+def _plain_attributes(thing: object) -> dict[str, Any]:
     """Return the numbers, strings and containers among an object's public attributes."""
     simple = (str, bool, int, float, dict, list, tuple)
     named = getattr(thing, "__dict__", {}).items()
@@ -363,7 +363,7 @@ def check_same_settings(settings: list[dict[str, Any]]) -> None:
             )
 
 
-def _differences(own: Any, first: Any, name: str = "") -> list[str]:
+def _differences(own: object, first: object, name: str = "") -> list[str]:
     if isinstance(own, dict) and isinstance(first, dict):
         keys = list(dict.fromkeys([*first, *own]))
         path = f"{name}." if name else ""

@@ -1,6 +1,6 @@
 """Replaced names of rlpyt's asynchronous runner; calling one raises an error."""
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
 def _refuse(name: str, advice: str) -> NoReturn:
@@ -8,7 +8,7 @@ def _refuse(name: str, advice: str) -> NoReturn:
 
 
 def run_async_sampler(
-    sampler: Any, affinity: Any, ctrl: Any, traj_infos_queue: Any, n_itr: int
+    sampler: object, affinity: object, ctrl: object, traj_infos_queue: object, n_itr: int
 ) -> NoReturn:
     """Raise NotImplementedError; ``samplers.sampler_process`` replaces this function."""
     _refuse(
@@ -19,14 +19,19 @@ def run_async_sampler(
 
 
 def run_async_sampler_eval(
-    sampler: Any, affinity: Any, ctrl: Any, traj_infos_queue: Any, n_itr: int, eval_itrs: Any
+    sampler: object,
+    affinity: object,
+    ctrl: object,
+    traj_infos_queue: object,
+    n_itr: int,
+    eval_itrs: object,
 ) -> NoReturn:
     """Raise NotImplementedError; ``samplers.sampler_process`` replaces this function."""
     _refuse("run_async_sampler_eval", "pass an asynchronous sampler to AsyncRlEval.")
 
 
 def memory_copier(
-    sample_buffer: Any, samples_to_buffer: Any, replay_buffer: Any, ctrl: Any
+    sample_buffer: object, samples_to_buffer: object, replay_buffer: object, ctrl: object
 ) -> NoReturn:
     """Raise NotImplementedError; ``runners.replay_writer`` replaces this function."""
     _refuse(
@@ -43,12 +48,12 @@ class AsyncOptWorker:
         self,
         rank: int,
         world_size: int,
-        algo: Any,
-        agent: Any,
+        algo: object,
+        agent: object,
         n_itr: int,
-        affinity: Any,
+        affinity: object,
         seed: int,
-        ctrl: Any,
+        ctrl: object,
         port: int,
     ) -> None:
         _refuse(
@@ -63,5 +68,5 @@ class AsyncOptWorker:
     optimize = shutdown = startup
 
 
-def placeholder(x: Any) -> None:
+def placeholder(x: object) -> None:
     """Do nothing."""

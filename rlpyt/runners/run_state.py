@@ -81,7 +81,7 @@ class RunState:
         vars(self).update({name: saved[name] for name in SAVED_FIELDS})
 
 
-def add_opt_info(columns: dict[str, list[Any]], opt_info: Any) -> None:
+def add_opt_info(columns: dict[str, list[Any]], opt_info: object) -> None:
     """Append the statistics that ``optimize_agent`` returned.
 
     Args:

@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -400,11 +400,11 @@ class MinibatchRlBase(CheckpointedRunner):
         """Return (received signal or ``None``, True if a hook requested to stop)."""
         return self._signals.received, self.stopping
 
-    def _call_hooks(self, event: str, *args: Any) -> None:
+    def _call_hooks(self, event: str, *args: object) -> None:
         for hook in self.hooks:
             self._call_hook(hook, event, *args)
 
-    def _call_hook(self, hook: Any, event: str, *args: Any) -> None:
+    def _call_hook(self, hook: object, event: str, *args: object) -> None:
         """Call a method of a hook, if it has this method; a hook may be any object."""
         method = getattr(hook, event, None)
         if method is not None:
@@ -513,10 +513,10 @@ class MinibatchRlBase(CheckpointedRunner):
     def log_diagnostics(
         self,
         itr: int,
-        traj_infos: Any = None,
+        traj_infos: Sequence[Mapping[str, Any]] | None = None,
         eval_time: float = 0,
         prefix: str = "Diagnostics/",
-        eval_traj_infos: Any = None,
+        eval_traj_infos: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """Write a row of progress.csv and a snapshot.
 
@@ -585,7 +585,7 @@ class MinibatchRlBase(CheckpointedRunner):
         for name, value in {**self.sampler.statistics(), **self.algo.statistics()}.items():
             logger.record_tabular(name, value)
 
-    def _log_infos(self, traj_infos: Any = None) -> None:
+    def _log_infos(self, traj_infos: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Record statistics of trajectories and optimization, then clear the latter."""
         if traj_infos is None:
             traj_infos = [] if self._eval else self.state.traj_infos
@@ -599,14 +599,14 @@ class MinibatchRlBase(CheckpointedRunner):
         if any("Return" in info for info in traj_infos):
             self.state.recent_return = mean_return(traj_infos)
 
-    def _log_trajectories(self, traj_infos: Any) -> None:
+    def _log_trajectories(self, traj_infos: Sequence[Mapping[str, Any]]) -> None:
         """Record statistics of each entry of these trajectories."""
         example = traj_infos[0] if len(traj_infos) else self.sampler.TrajInfoCls()
         for key in [k for k in example if not k.startswith("_")]:
             logger.record_tabular_misc_stat(key, [info[key] for info in traj_infos])
 
 
-def mean_return(traj_infos: Any) -> float:
+def mean_return(traj_infos: Iterable[Mapping[str, Any]]) -> float:
     """Return the mean return of the trajectories that have one."""
     returns = [info["Return"] for info in traj_infos if "Return" in info]
     return sum(returns) / len(returns) if returns else NAN
