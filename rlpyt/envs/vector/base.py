@@ -230,12 +230,13 @@ def is_vector_env(x: object) -> bool:
     return not single or hasattr(x, "single_action_space")
 
 
-def adapt(envs: EnvLike, info_keys: Sequence[str] = ()) -> VectorEnv:
+def adapt(envs: EnvLike, info_keys: Sequence[str] | Mapping[str, Any] = ()) -> VectorEnv:
     """Adapt vector environments to `VectorEnv`; instances of it are returned unchanged.
 
     Args:
         envs: our `VectorEnv`, an EnvPool, ale_py's ``AtariVectorEnv``, a gymnasium ``VectorEnv``.
-        info_keys: entries of the source's info to keep in ``env_info``; zero where missing.
+        info_keys: entries of the source's info to keep in ``env_info``, or a dict of examples;
+            zero where missing.
 
     Raises:
         UnsupportedVectorEnv: ``envs`` is of another kind, or its behavior at episode ends is
@@ -245,5 +246,5 @@ def adapt(envs: EnvLike, info_keys: Sequence[str] = ()) -> VectorEnv:
         return envs
     from rlpyt.envs.vector.adapt import adapter_of
 
-    adapted: VectorEnv = adapter_of(envs)(envs, info_keys=tuple(info_keys))
+    adapted: VectorEnv = adapter_of(envs)(envs, info_keys=info_keys)
     return adapted

@@ -21,7 +21,7 @@ def make_vec(
     num_envs: int | None = None,
     *,
     vectorization_mode: str | None = None,
-    info_keys: Sequence[str] = (),
+    info_keys: InfoKeys = (),
     vector_kwargs: dict[str, Any] | None = None,
     wrappers: Sequence[Any] | None = None,
     **kwargs: Any,

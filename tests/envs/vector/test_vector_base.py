@@ -131,3 +131,21 @@ def test_asking_imports_no_environment_library():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_examples_of_info_reach_the_adapter():
+    class Env(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, seed=None, options=None):
+            return np.zeros(1, np.float32), {"ram": np.zeros(3, np.uint8)}
+
+        def step(self, action):
+            info = {"ram": np.arange(3, dtype=np.uint8)}
+            return np.zeros(1, np.float32), 0.0, False, False, info
+
+    envs = adapt(gymnasium.vector.SyncVectorEnv([Env] * 2), {"ram": np.zeros(3, np.uint8)})
+    envs.reset()
+    ram = envs.step(np.zeros(2, np.int64)).env_info.ram
+    assert ram.dtype == np.uint8 and (ram == [[0, 1, 2]] * 2).all()
