@@ -68,10 +68,6 @@ class Job:
     retries: int = 1
     continues: bool = False
 
-    def with_settings(self, settings: Mapping[str, Any]) -> Job:
-        """Return a copy with additional settings."""
-        return replace(self, settings={**self.settings, **settings})
-
 
 @dataclass(frozen=True)
 class Attempt:

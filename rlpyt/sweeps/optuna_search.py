@@ -14,7 +14,7 @@ import numpy as np
 from rlpyt.experiments.options import Settings
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
-from rlpyt.sweeps.search import TRIAL, Search, SearchRuns, import_optuna, total_steps
+from rlpyt.sweeps.search import TRIAL, Search, SearchRuns, any_options, import_optuna
 from rlpyt.sweeps.spec import Draw
 
 REPORT_INTERVAL_S = 2.0  # between two readings of the statistics of running trials
@@ -44,7 +44,8 @@ class OptunaSearch:
         self._jobs: dict[int, list[JobDirectory]] = defaultdict(list)
         for job in runs.sweep.jobs():
             self._jobs[job.job.settings[TRIAL]].append(job)
-        self._storage, self.study = open_study(runs.sweep, search, total_steps(runs.spec))
+        steps = any_options(runs.spec).steps if runs.spec.script is None else None
+        self._storage, self.study = open_study(runs.sweep, search, steps)
         self._over: dict[int, dict[int, State]] = defaultdict(dict)  # trial -> job -> final state
         self._trials: dict[int, Any] = {}  # active ones, by number
         self._reported: dict[int, int] = {}  # trial: environment steps
@@ -128,7 +129,7 @@ class OptunaSearch:
         values = {key: suggest(trial, key, draw) for key, draw in space.items()}
         left = [seed for seed in self.runs.spec.seeds if seed not in seeds]
         try:
-            added = self.runs.add(f"trial_{number}", values, left, **{TRIAL: number})
+            added = self.runs.add(f"trial_{number}", values, left, {TRIAL: number})
         except (ValueError, TypeError) as error:
             warnings.warn(f"trial {number} skipped, invalid settings: {error}")
             self._fail(number)

@@ -14,7 +14,7 @@ from typing import Any
 from rlpyt.experiments.rundir import ROOT
 from rlpyt.sweeps.expansion import RLPYT, expand, jobs_of, setting_for
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.search import Search, read_search, total_steps
+from rlpyt.sweeps.search import Search, any_options, read_search
 from rlpyt.sweeps.search_results import short_text
 from rlpyt.sweeps.slots import (
     Slot,
@@ -130,7 +130,7 @@ def _resources_in(spec: SweepSpec) -> Resources:
 def _describe_runs(spec: SweepSpec, search: Search) -> str:
     """Return a summary: ``a search by optuna, 20 trials of 2 seeds each``."""
     if search.method == "pbt":
-        each = counted(math.ceil((total_steps(spec) or 0) / search.interval_steps), "segment")
+        each = counted(math.ceil(any_options(spec).steps / search.interval_steps), "segment")
         return f"a search by pbt, {counted(search.population, 'run')} of {each} each"
     seeds = counted(len(spec.seeds), "seed")
     return f"a search by optuna, {counted(search.trials, 'trial')} of {seeds} each"

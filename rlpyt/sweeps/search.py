@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.experiments import rundir
+from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.expansion import jobs_of, run_options, setting_for
@@ -30,8 +31,8 @@ from rlpyt.utils.names import UnknownName, suggestion
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
 TRIAL = "trial"  # mark of a run: number of its trial
 MEMBER, ROUND, FROM = "member", "round", "from"  # of a segment; FROM: whose checkpoint
-BEGINS, ENDS = "begins", "ends"  # environment steps of a segment
-MARKS = (TRIAL, MEMBER, ROUND, FROM, BEGINS, ENDS)  # added to the settings of runs by a search
+ENDS = "ends"  # environment steps at the end of a segment
+MARKS = (TRIAL, MEMBER, ROUND, FROM, ENDS)  # added to the settings of runs by a search
 METHODS = ("optuna", "pbt")
 SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc")
 PRUNERS = ("none", "median", "halving", "hyperband")
@@ -151,14 +152,14 @@ def read_search(spec: SweepSpec) -> Search:
     search = Search(**given)
     other = next(iter({*METHODS} - {search.method}))
     for key in given:
-        misplaced = key in METHOD_KEYS[other] and f"{key} is for method: {other}"
-        refuse(spec, f"search.{key}", misplaced)
-    refuse(spec, "search", not spec.sample and "nothing to search; give distributions in sample")
-    refuse(spec, "grid", spec.grid and "a search has no grid; use choice in sample")
+        misplaced = key in METHOD_KEYS[other]
+        spec.refuse(f"search.{key}", misplaced, f"{key} is for method: {other}")
+    spec.refuse("search", not spec.sample, "nothing to search; give distributions in sample")
+    spec.refuse("grid", bool(spec.grid), "a search has no grid; use choice in sample")
     unused = "n_samples is for sweeps without search; see trials and population"
-    refuse(spec, "n_samples", spec.n_samples != 1 and unused)
+    spec.refuse("n_samples", spec.n_samples != 1, unused)
     for key in spec.sample:
-        refuse(spec, f"sample.{key}", key in MARKS and f"{key} is reserved for the search")
+        spec.refuse(f"sample.{key}", key in MARKS, f"{key} is reserved for the search")
     if search.method == "optuna":
         with spec.blaming("search"):
             import_optuna()
@@ -228,25 +229,32 @@ class SearchRuns:
         self._next = max((job.job.number for job in sweep.jobs()), default=-1) + 1
 
     def add(
-        self, name: str, values: Mapping[str, Any], seeds: Sequence[int], **marks: Any
+        self,
+        log_dir: str,
+        values: Mapping[str, Any],
+        seeds: Sequence[int],
+        marks: Mapping[str, Any],
+        **changes: Any,
     ) -> list[JobDirectory]:
-        """Add a run with these values for each seed; marks are added to the settings.
+        """Add a run with these values for each seed.
+
+        Args:
+            log_dir: directory of the setting.
+            values: of the searched settings.
+            seeds: of the runs.
+            marks: additional settings of the jobs.
+            **changes: of the jobs' attributes.
 
         Raises:
             ValueError, TypeError: the values are invalid; nothing is added.
         """
-        made = [setting_for(self.spec, values, name, seed) for seed in seeds]
-        jobs = [
-            job
-            for one in made
-            for job in jobs_of(self.spec, [one], self.share, first=self.take_number())
+        made = [setting_for(self.spec, values, log_dir, seed) for seed in seeds]
+        jobs = jobs_of(self.spec, made, self.share, first=self._next)
+        self._next += len(jobs)
+        return [
+            self.sweep.add(replace(job, settings={**job.settings, **marks}, **changes))
+            for job in jobs
         ]
-        return [self.sweep.add(job.with_settings(marks)) for job in jobs]
-
-    def take_number(self) -> int:
-        """Return the number of the next job."""
-        self._next += 1
-        return self._next - 1
 
     def dir_of(self, job: JobDirectory) -> Path:
         """Return the directory of a job's run."""
@@ -271,12 +279,10 @@ class SearchRuns:
         )
 
 
-def total_steps(spec: SweepSpec) -> int | None:
-    """Return the environment steps of a run, None if they are known to a script only."""
-    if spec.script is not None:
-        return None
+def any_options(spec: SweepSpec) -> RunOptions:
+    """Return the options of a run with some of the possible values, for what they share."""
     values = {key: draw.values[0] for key, draw in spec.sample.items()}
-    return run_options(spec, setting_for(spec, values, "any")).steps
+    return run_options(spec, setting_for(spec, values, "any"))
 
 
 def _progress(run_dir: Path) -> Mapping[str, Any]:
@@ -289,13 +295,6 @@ def _progress(run_dir: Path) -> Mapping[str, Any]:
 
 def _finite(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def refuse(spec: SweepSpec, key: str, why: Any) -> None:
-    """Raise a ValueError with the key's line if there is a reason."""
-    if why:
-        with spec.blaming(key):
-            raise ValueError(f"{why}.")
 
 
 def _one_of(known: tuple[str, ...], name: str, value: Any) -> None:

@@ -1,11 +1,11 @@
-"""Plots of a search: history, importances, slices, and lineage of a population."""
+"""Plots of a search: history, importances, slices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlpyt.sweeps.search_results import Results, Segment, Trial, short_text
+from rlpyt.sweeps.search_results import Results, Trial, short_text
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.names import labels
 from rlpyt.vis import style
@@ -71,52 +71,6 @@ def draw_slices(results: Results) -> Figure:
     return figure
 
 
-def draw_lineage(results: Results) -> Figure:
-    """Plot score and settings of each member; dotted where it was copied from another one."""
-    names = labels(list(results.space))
-    members = sorted({one.member for one in results.segments})
-    look = style.looks(f"member {number}" for number in members)
-    figure, panels = style.panels(1 + len(results.space))
-    handles: dict[str, Any] = {}
-    metric = style.readable(results.search.metric)
-    for number in members:
-        name = f"member {number}"
-        own = [one for one in results.segments if one.member == number]
-        scored = [(one.ends, one.score) for one in own if one.score is not None]
-        (handles[name],) = panels[0].plot(
-            [at for at, _ in scored], [score for _, score in scored], marker="o", markersize=3,
-            linewidth=1.2, **look[name],
-        )  # fmt: skip
-        for key, axes in zip(results.space, panels[1:]):
-            _draw_values(axes, own, results, key, look[name])
-    style.dress(panels[0], "Environment steps", metric, metric)
-    style.shorten_ticks(panels[0].xaxis, 4)
-    for (key, draw), axes in zip(results.space.items(), panels[1:]):
-        style.dress(axes, "Environment steps", "", names[key])
-        style.shorten_ticks(axes.xaxis, 4)
-        _scale(axes, draw, vertical=True)
-    style.add_legend(figure, handles)
-    return figure
-
-
-def _draw_values(
-    axes: Axes, own: Sequence[Segment], results: Results, key: str, look: Mapping[str, Any]
-) -> None:
-    draw = results.space[key]
-    every = {(one.member, one.round): one for one in results.segments}
-    for one in own:
-        level = _position(one.settings[key], draw)
-        axes.plot([one.begins, one.ends], [level, level], linewidth=1.6, **look)
-        before = every.get((one.source, one.round - 1))
-        if before is not None:
-            taken = one.source != one.member
-            ends = [_position(before.settings[key], draw), level]
-            dotted = {**look, "linestyle": ":"} if taken else look
-            axes.plot([one.begins] * 2, ends, linewidth=1.2, **dotted)
-            if taken:
-                axes.plot([one.begins], [level], marker="o", markersize=3, color=look["color"])
-
-
 def _points(trials: Sequence[Trial]) -> tuple[list[int], list[float]]:
     return [trial.number for trial in trials], [float(trial.value or 0.0) for trial in trials]
 
@@ -131,20 +85,20 @@ def _position(value: Any, draw: Draw) -> float:
     return float(draw.values.index(value)) if draw.kind == "choice" else float(value)
 
 
-def _scale(axes: Axes, draw: Draw, vertical: bool = False) -> None:
+def _scale(axes: Axes, draw: Draw) -> None:
     """Set scale and ticks of a setting's axis."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    axis, which = (axes.yaxis, "y") if vertical else (axes.xaxis, "x")
+    axis = axes.xaxis
     if draw.kind == "choice":
         texts = [short_text(value) for value in draw.values]
         axis.set_ticks(range(len(texts)), [style.plain(text) for text in texts])
-        (axes.set_ylim if vertical else axes.set_xlim)(-0.5, len(texts) - 0.5)
+        axes.set_xlim(-0.5, len(texts) - 0.5)
     elif draw.kind == "log_uniform":
-        (axes.set_yscale if vertical else axes.set_xscale)("log")
+        axes.set_xscale("log")
         low, high = draw.values
         axis.set_major_locator(LogLocator(subs=(1, 3) if high <= 1000 * low else (1,), numticks=8))
         axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(lambda value, position: f"{value:g}")
-    elif which == "x":
+    else:
         style.shorten_ticks(axis)

@@ -8,12 +8,8 @@ from pathlib import Path
 from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.report_page import Cell, Section, figure, number, setting
-from rlpyt.sweeps.search_plots import (
-    draw_history,
-    draw_importances,
-    draw_lineage,
-    draw_slices,
-)
+from rlpyt.sweeps.search import ENDS, FROM, MEMBER
+from rlpyt.sweeps.search_plots import draw_history, draw_importances, draw_slices
 from rlpyt.sweeps.search_results import Results, read_results, short_text
 
 
@@ -31,7 +27,7 @@ def search_sections(directory: Path) -> list[Section]:
         warnings.warn(f"the results of the search cannot be read: {error}")
         return []
     if results.search.method == "pbt":
-        return [_best(results), _population(results), _segments(results)]
+        return [_best(results), _trials(results)]
     return [_best(results), *_optuna_plots(results), _trials(results)]
 
 
@@ -66,45 +62,22 @@ def _optuna_plots(results: Results) -> list[Section]:
 
 def _trials(results: Results) -> Section:
     state = {"complete": "done", "fail": "failed"}
+    title, about = "Trials", "All proposed settings; a score is the mean over seeds."
+    keys = list(results.space)
+    if results.search.method == "pbt":
+        title, about = "Segments", 'Members at their ends; "from": whose checkpoint was continued.'
+        keys = [MEMBER, FROM, ENDS, *keys]
     rows = [
         [
             number(trial.number),
             state.get(trial.state, trial.state),
             number(trial.value),
-            *(_setting(trial.settings.get(key)) for key in results.space),
+            *(_setting(trial.settings.get(key)) for key in keys),
         ]
         for trial in results.trials
     ]
-    table = {"head": ["trial", "state", results.search.metric, *results.space], "rows": rows}
-    about = "All proposed settings; a score is the mean over seeds."
-    return {"title": "Trials", "about": about, "tables": [table]}
-
-
-def _population(results: Results) -> Section:
-    about = (
-        f"{results.search.metric} and settings of each member at the ends of its segments of "
-        f"{results.search.interval_steps:,} steps. A dotted line comes from the member whose "
-        "checkpoint was copied (Jaderberg et al. 2017)."
-    )
-    plot = figure(draw_lineage(results), "population", "Members", wide=True)
-    return {"title": "Population", "about": about, "figures": [plot]}
-
-
-def _segments(results: Results) -> Section:
-    head = ["member", "from step", "to step", "state", results.search.metric, "copied from"]
-    rows = [
-        [
-            number(one.member),
-            number(one.begins),
-            number(one.ends),
-            one.state,
-            number(one.score),
-            "" if one.source == one.member else f"member {one.source}",
-            *(_setting(one.settings[key]) for key in results.space),
-        ]
-        for one in results.segments
-    ]
-    return {"title": "Segments", "tables": [{"head": [*head, *results.space], "rows": rows}]}
+    table = {"head": ["number", "state", results.search.metric, *keys], "rows": rows}
+    return {"title": title, "about": about, "tables": [table]}
 
 
 def _setting(value: object) -> Cell:

@@ -10,18 +10,7 @@ from typing import Any
 
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
-from rlpyt.sweeps.search import (
-    BEGINS,
-    ENDS,
-    FROM,
-    MEMBER,
-    ROUND,
-    TRIAL,
-    Search,
-    import_optuna,
-    read_search,
-    spec_of,
-)
+from rlpyt.sweeps.search import MEMBER, TRIAL, Search, import_optuna, read_search, spec_of
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.files import atomic_write
 
@@ -50,25 +39,14 @@ class Best:
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting proposed by Optuna; ``value`` is None unless the trial is complete."""
+    """A setting proposed by Optuna, or a segment of a population with the number of its job.
+
+    ``value`` is None unless it is complete. The settings of a segment include its member.
+    """
 
     number: int
     state: str
     value: float | None
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A segment of a member of a population, in environment steps from the start of the run."""
-
-    member: int
-    round: int
-    source: int
-    begins: int
-    ends: int
-    state: str
-    score: float | None
     settings: Mapping[str, Any]
 
 
@@ -79,8 +57,7 @@ class Results:
     Attributes:
         search: settings of the search.
         space: distributions by dotted names.
-        trials: trials of Optuna, in their order.
-        segments: segments of a population, in the order of their starts.
+        trials: trials of Optuna, or segments of a population, in their order.
         importances: importance of each setting for the score, with sum 1; empty with few trials.
         best: the best result, None before a trial or segment is complete.
     """
@@ -88,7 +65,6 @@ class Results:
     search: Search
     space: Mapping[str, Draw]
     trials: Sequence[Trial]
-    segments: Sequence[Segment]
     importances: Mapping[str, float]
     best: Best | None
 
@@ -101,16 +77,17 @@ def read_results(sweep: SweepDirectory) -> Results:
         ValueError: the sweep file in the queue was changed and is invalid.
     """
     spec = spec_of(sweep)
-    search, jobs = read_search(spec), sweep.jobs()
+    search, jobs, importances = read_search(spec), sweep.jobs(), {}
     if search.method == "pbt":
-        segments = [_segment(job, spec.sample) for job in jobs]
-        best_member = _best_member(sweep, search, jobs, segments)
-        return Results(search, spec.sample, (), segments, {}, best_member)
-    study = _open_study(sweep, search)
-    trials = _trials(study, jobs, spec.sample)
-    importances = _importances(study, trials)
-    best = _best_trial(sweep, search, jobs, trials)
-    return Results(search, spec.sample, trials, (), importances, best)
+        trials = [_segment(job) for job in jobs]
+        # The agents of the last segments can be evaluated.
+        candidates = list({one.settings[MEMBER]: one for one in trials}.values())
+    else:
+        study = _open_study(sweep, search)
+        trials = candidates = _trials(study, jobs, spec.sample)
+        importances = _importances(study, trials)
+    best = _best(sweep, search, jobs, candidates, spec.sample)
+    return Results(search, spec.sample, trials, importances, best)
 
 
 def write_best(sweep: SweepDirectory) -> list[str]:
@@ -177,54 +154,33 @@ def _importances(study: Any, trials: Sequence[Trial]) -> dict[str, float]:
     return {key: float(value) for key, value in found.items()}
 
 
-def _best_trial(
-    sweep: SweepDirectory, search: Search, jobs: Sequence[JobDirectory], trials: Sequence[Trial]
+def _segment(job: JobDirectory) -> Trial:
+    from rlpyt.sweeps.population import read_standing
+
+    return Trial(job.job.number, job.state(), read_standing(job).get("score"), job.job.settings)
+
+
+def _best(
+    sweep: SweepDirectory,
+    search: Search,
+    jobs: Sequence[JobDirectory],
+    trials: Sequence[Trial],
+    space: Mapping[str, Draw],
 ) -> Best | None:
     scored = [trial for trial in trials if trial.value is not None]
     if not scored:
         return None
-    values = [float(trial.value or 0.0) for trial in scored]
-    best = scored[search.to_find.better(values)[0]]
-    job = next(job.job for job in jobs if job.job.settings[TRIAL] == best.number)
-    run_dir = sweep.path / job.run_dir
-    command = shlex.join(["rlpyt", "train", "--config", str(run_dir)])
-    if not job.config:  # a script
-        attempts = next(j for j in jobs if j.job.number == job.number).attempts()
+    scores = [float(trial.value or 0.0) for trial in scored]
+    at = search.to_find.better(scores)[0]
+    best, score = scored[at], scores[at]
+    job = next(j for j in jobs if j.job.settings.get(TRIAL, j.job.number) == best.number)
+    run_dir = str(sweep.path / job.job.run_dir)
+    settings = {key: best.settings[key] for key in space}
+    if search.method == "pbt":
+        name, command = f"member {best.settings[MEMBER]}", shlex.join(["rlpyt", "eval", run_dir])
+        return Best(settings, score, name, run_dir, command)
+    command = shlex.join(["rlpyt", "train", "--config", run_dir])
+    if not job.job.config:  # a script
+        attempts = job.attempts()
         command = shlex.join(attempts[-1].command) if attempts else ""
-    score = float(best.value or 0.0)
-    return Best(best.settings, score, f"trial {best.number}", str(run_dir), command)
-
-
-def _segment(job: JobDirectory, space: Mapping[str, Draw]) -> Segment:
-    from rlpyt.sweeps.population import read_standing
-
-    marks = job.job.settings
-    return Segment(
-        member=marks[MEMBER],
-        round=marks[ROUND],
-        source=marks[FROM],
-        begins=marks[BEGINS],
-        ends=marks[ENDS],
-        state=job.state(),
-        score=read_standing(job.path).get("score"),
-        settings={key: marks[key] for key in space},
-    )
-
-
-def _best_member(
-    sweep: SweepDirectory,
-    search: Search,
-    jobs: Sequence[JobDirectory],
-    segments: Sequence[Segment],
-) -> Best | None:
-    """Return the best of the members' last segments, whose agents can be evaluated."""
-    last: dict[int, int] = {segment.member: i for i, segment in enumerate(segments)}
-    scored = [i for i in last.values() if segments[i].score is not None]
-    if not scored:
-        return None
-    order = search.to_find.better([float(segments[i].score or 0.0) for i in scored])
-    at = scored[order[0]]
-    best, run_dir = segments[at], sweep.path / jobs[at].job.run_dir
-    command = shlex.join(["rlpyt", "eval", str(run_dir)])
-    name, score = f"member {best.member}", float(best.score or 0.0)
-    return Best(best.settings, score, name, str(run_dir), command)
+    return Best(settings, score, f"trial {best.number}", run_dir, command)

@@ -126,17 +126,16 @@ class SweepSpec:
             with self.blaming(name):
                 whole_number(name, getattr(self, name), least)
         for name, least in dict(cpus_per_run=1, gpus_per_run=0).items():
-            with self.blaming(name):
-                if getattr(self, name) is not None:
+            if getattr(self, name) is not None:
+                with self.blaming(name):
                     whole_number(name, getattr(self, name), least)
-                    self._refuse(self.slots is not None, "slots has this already; remove one")
+                self.refuse(name, self.slots is not None, "slots has this already; remove one")
         self._check_resources()
         with self.blaming("slots"):
             if self.slots is not None:
                 read_code(self.slots)
-        with self.blaming("place"):
-            alone = "place is for where: slurm or ray, not for runs on this machine"
-            self._refuse(bool(self.place) and self.where == "local", alone)
+        alone = "place is for where: slurm or ray, not for runs on this machine"
+        self.refuse("place", bool(self.place) and self.where == "local", alone)
         with self.blaming("place.at_once"):
             whole_number("at_once", self.place.get("at_once", 1), 1)
         with self.blaming("sample_seed"):
@@ -152,6 +151,12 @@ class SweepSpec:
         with blaming(self.path, self.lines, key):
             yield
 
+    def refuse(self, key: str, wrong: bool, why: str) -> None:
+        """Raise a ValueError with the key's line if its value is wrong."""
+        if wrong:
+            with self.blaming(key):
+                raise ValueError(f"{why}.")
+
     def _check_resources(self) -> None:
         if self.resources is None:
             return
@@ -161,71 +166,61 @@ class SweepSpec:
                     raise UnknownName("key of resources", name, RESOURCES)
                 whole_number(name, value, RESOURCES[name])
         for name in ("slots", "cpus_per_run", "gpus_per_run"):
-            with self.blaming(name):
-                self._refuse(getattr(self, name) is not None, "resources replaces it; remove one")
-        with self.blaming("place.at_once"):
-            replaced = "at_once" in self.place and "max_parallel" in self.resources
-            self._refuse(replaced, "resources.max_parallel replaces it; remove one")
+            given = getattr(self, name) is not None
+            self.refuse(name, given, "resources replaces it; remove one")
+        replaced = "at_once" in self.place and "max_parallel" in self.resources
+        why = "resources.max_parallel replaces it; remove one"
+        self.refuse("place.at_once", replaced, why)
 
     def _check_seeds(self) -> None:
-        with self.blaming("seeds"):
-            if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
+        if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
+            with self.blaming("seeds"):
                 raise TypeError(f"seeds={self.seeds!r} must be a tuple or range of seeds.")
-            self._refuse(not self.seeds, "give a count of at least 1, or a list of seeds")
-            if not isinstance(self.seeds, range):
+        self.refuse("seeds", not self.seeds, "give a count of at least 1, or a list of seeds")
+        if not isinstance(self.seeds, range):
+            with self.blaming("seeds"):
                 repeated = len(set(map(check_seed, self.seeds))) < len(self.seeds)
-                self._refuse(repeated, f"a seed repeats in {list(self.seeds)}")
+            self.refuse("seeds", repeated, f"a seed repeats in {list(self.seeds)}")
 
     def _check_what_runs(self) -> None:
-        varied = {**self.grid, **self.sample}
+        varied, scripted = {**self.grid, **self.sample}, self.script is not None
         trains = self.train is not None or "algo_name" in varied
-        with self.blaming("script"):
-            self._refuse(trains and self.script is not None, "give train or script, not both")
-        with self.blaming(""):
-            missing = "give train: ALGORITHM, as in `rlpyt train`, or script: FILE.py"
-            self._refuse(not trains and self.script is None, missing)
+        self.refuse("script", trains and scripted, "give train or script, not both")
+        missing = "give train: ALGORITHM, as in `rlpyt train`, or script: FILE.py"
+        self.refuse("", not trains and not scripted, missing)
         for key in ("env", "preset"):
-            with self.blaming(key):
-                alone = f"{key} is for train; a script has its own settings under options"
-                self._refuse(self.script is not None and getattr(self, key) is not None, alone)
-        with self.blaming(""):
-            envless = trains and self.env is None and "env" not in varied
-            self._refuse(envless, "give env: ENVIRONMENT, or several under grid")
-        with self.blaming("args"):
-            self._refuse(bool(self.args) and trains, "args are for script; see options")
-            if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
+            alone = f"{key} is for train; a script has its own settings under options"
+            self.refuse(key, scripted and getattr(self, key) is not None, alone)
+        envless = trains and self.env is None and "env" not in varied
+        self.refuse("", envless, "give env: ENVIRONMENT, or several under grid")
+        self.refuse("args", bool(self.args) and trains, "args are for script; see options")
+        if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
+            with self.blaming("args"):
                 raise TypeError(f"args must be a list of strings, got {self.args!r}.")
 
     def _check_settings(self) -> None:
         for key in self.options if self.script is None else ():
-            with self.blaming(f"options.{key}"):
-                own = ELSEWHERE.get(key)
-                self._refuse(own is not None, f"{key} is not an option; use the key {own}")
+            why = f"{key} is not an option; use the key {ELSEWHERE.get(key)}"
+            self.refuse(f"options.{key}", key in ELSEWHERE, why)
         for kind, group in dict(grid=self.grid, sample=self.sample).items():
             for key in group:
-                with self.blaming(f"{kind}.{key}"):
-                    seeded = self.script is None and key == "seed"
-                    self._refuse(seeded, "use the key seeds: a count, or a list")
-                    self._refuse(kind == "sample" and key in self.grid, f"{key} is in grid too")
+                seeded = self.script is None and key == "seed"
+                self.refuse(f"{kind}.{key}", seeded, "use the key seeds: a count, or a list")
+                twice = kind == "sample" and key in self.grid
+                self.refuse(f"{kind}.{key}", twice, f"{key} is in grid too")
 
     def _check_values(self) -> None:
         for key, values in self.grid.items():
             with self.blaming(f"grid.{key}"):
                 if isinstance(values, str) or not isinstance(values, Sequence):
                     raise TypeError(f"{key} must be a list of values, got {values!r}.")
-                self._refuse(not values, f"{key} has no values; remove it")
-                repeated = len(set(map(identity, values))) < len(values)
-                self._refuse(repeated, f"{key} repeats a value: {list(values)}")
-        with self.blaming("n_samples"):
-            n = math.prod(draw.n_values for draw in self.sample.values())
-            why = "different draws; use grid to try all" if self.sample else "without sample"
-            too_many = f"n_samples must be at most {n:g}, got {self.n_samples} ({why})"
-            self._refuse(self.n_samples > n, too_many)
-
-    @staticmethod
-    def _refuse(wrong: bool, why: str) -> None:
-        if wrong:
-            raise ValueError(f"{why}.")
+            self.refuse(f"grid.{key}", not values, f"{key} has no values; remove it")
+            repeated = len(set(map(identity, values))) < len(values)
+            self.refuse(f"grid.{key}", repeated, f"{key} repeats a value: {list(values)}")
+        n = math.prod(draw.n_values for draw in self.sample.values())
+        why = "different draws; use grid to try all" if self.sample else "without sample"
+        too_many = f"n_samples must be at most {n:g}, got {self.n_samples} ({why})"
+        self.refuse("n_samples", self.n_samples > n, too_many)
 
 
 def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:

@@ -1,13 +1,14 @@
 """Population-based training: copying between members, and recovery after failures."""
 
 import json
-import shutil
+import os
 
 import numpy as np
 import pytest
 
+from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.launcher import SourceError
-from rlpyt.sweeps.population import _keep, perturbed, read_standing, truncated
+from rlpyt.sweeps.population import keep, perturbed, read_standing, truncated
 from rlpyt.sweeps.search import Metric, Search
 from rlpyt.sweeps.spec import Draw
 from rlpyt.sweeps.view import read_sweep
@@ -55,8 +56,8 @@ def learnt(sweep, number):
     ],
 )
 def test_truncation_selects_equal_numbers_of_best_and_worst(scores, quantile, best, worst):
-    assert truncated(scores, Metric(), quantile) == (best, worst)
-    negative = [-score for score in scores]
+    assert truncated(dict(enumerate(scores)), Metric(), quantile) == (best, worst)
+    negative = {member: -score for member, score in enumerate(scores)}
     assert truncated(negative, Metric(maximize=False), quantile) == (best, worst)
 
 
@@ -224,37 +225,47 @@ def test_a_second_launcher_makes_the_same_decisions(tmp_path, heard):
         population.next(killed)
     population.runs.sweep.add = add
     if not heard:  # nor was the snapshot of the last one
-        shutil.rmtree(killed.queue / "population" / "member_3")
+        (killed.jobs()[3].path / "standing.json").unlink()
     population = source(killed)
     found = [killed.jobs()[4], *(population.next(killed) for _ in range(3))]
     assert [one.job.settings for one in found] == [one.job.settings for one in expected]
     assert learnt(killed, 1) == learnt(sweep, 1) == "/member_3/round_0"
 
 
-def test_a_snapshot_is_written_atomically(tmp_path, monkeypatch):
-    run_dir, snapshot = tmp_path / "run", tmp_path / "member_0"
+def test_an_interrupted_copy_of_a_checkpoint_is_repeated(tmp_path, monkeypatch):
+    run_dir, job = tmp_path / "run", JobDirectory(tmp_path / "00000")
     (run_dir / "checkpoint").mkdir(parents=True)
+    job.path.mkdir()
     for name in "abc":
-        (run_dir / "checkpoint" / name).write_text("old")
-    _keep(run_dir, snapshot, {"round": 0})
-    for name in "abc":
-        (run_dir / "checkpoint" / name).unlink()
         (run_dir / "checkpoint" / name).write_text("new")
-    copytree = shutil.copytree
+    link = os.link
 
-    def dies(*args, **kwargs):
-        copytree(*args, **kwargs)
-        raise KeyboardInterrupt
+    def dies(source, target):
+        if source.endswith("b"):
+            raise KeyboardInterrupt
+        link(source, target)
 
-    monkeypatch.setattr(shutil, "copytree", dies)
+    monkeypatch.setattr(os, "link", dies)
     with pytest.raises(KeyboardInterrupt):
-        _keep(run_dir, snapshot, {"round": 1})
+        keep(run_dir, job, {"score": 1.0})
+    assert read_standing(job) == {}
     monkeypatch.undo()
-    assert read_standing(snapshot) == {"round": 0}
-    assert [(snapshot / "checkpoint" / name).read_text() for name in "abc"] == ["old"] * 3
-    _keep(run_dir, snapshot, {"round": 1})
-    assert read_standing(snapshot) == {"round": 1}
-    assert [(snapshot / "checkpoint" / name).read_text() for name in "abc"] == ["new"] * 3
+    keep(run_dir, job, {"score": 1.0})
+    assert read_standing(job) == {"score": 1.0}
+    assert [(job.path / "checkpoint" / name).read_text() for name in "abc"] == ["new"] * 3
+
+
+def test_checkpoints_are_copied_without_hard_links(tmp_path, monkeypatch):
+    def refuses(source, target):
+        raise PermissionError(f"{target}: no hard links")
+
+    monkeypatch.setattr(os, "link", refuses)
+    job = JobDirectory(tmp_path / "00000")
+    job.path.mkdir()
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "a").write_text("weights")
+    keep(tmp_path, job, {"score": 1.0})
+    assert (job.path / "checkpoint" / "a").read_text() == "weights"
 
 
 def test_the_status_shows_one_line_per_member(tmp_path):

@@ -214,8 +214,11 @@ def test_the_report_of_a_population(tmp_path):
         carry_out(sweep, job, [1.0, 2.0, 3.0][i % 3], [(1000, 1.0), (2000, 2.0)])
         population.ended(job, "done")
     results = read_results(sweep)
-    assert [one.source for one in results.segments] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
+    assert [one.settings["from"] for one in results.trials] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
     assert results.best.name == "member 2" and "rlpyt eval" in results.best.command
     text = write_report(sweep.path).read_text(encoding="utf-8")
-    assert 'aria-label="Members"' in text and "<h2>Segments</h2>" in text
-    assert text.count("<td>member 2</td>") == 2  # copied from
+    table = text.partition("<h2>Segments</h2>")[2].partition("</table>")[0]
+    cells = re.findall(r"<t[hd](?: [^>]*)?>(.*?)</t[hd]>", table)
+    head, rows = cells[:7], [cells[i : i + 7] for i in range(7, len(cells), 7)]
+    assert head == ["number", "state", "evaluation", "member", "from", "ends", "algo.learning_rate"]
+    assert rows[3][2:6] == ["1", "0", "2", "3000"] and "done" in rows[3][1] and len(rows) == 9
