@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Job, JobDirectory
-from rlpyt.sweeps.slots import read_code
 from rlpyt.utils.files import atomic_write, write_text
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.lock import RunLock
@@ -30,7 +29,7 @@ TO_STOP = "to_stop"
 FORGIVEN = "forgiven"
 TREE = "experiments_tree.txt"
 NUM_LAUNCHED = "num_launched.txt"
-FORMAT = 2  # 1: with an affinity code, "slots", in place of "resources"
+FORMAT = 2
 LEAST_FREE_BYTES = 50 * 2**20  # free disk space below which no run starts
 
 
@@ -71,7 +70,7 @@ class SweepDirectory:
 
     Raises:
         FileNotFoundError: the directory holds no sweep.
-        ValueError: the sweep has a newer format, or its file is damaged.
+        ValueError: the sweep has another format, or its file is damaged.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -265,13 +264,10 @@ def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
 
 
 def _read_about(content: dict[str, Any]) -> About:
-    """Read the content of ``sweep.json``, of this format or an earlier one."""
-    if content.get("format") not in (1, FORMAT):
-        raise ValueError(f"format {content.get('format')}, this rlpyt reads 1 to {FORMAT}")
-    if content["format"] == 1:
-        resources = read_code(content["slots"])
-    else:
-        resources = Resources(**content["resources"]).checked()
+    """Read the content of ``sweep.json``."""
+    if content.get("format") != FORMAT:
+        raise ValueError(f"format {content.get('format')}, this rlpyt reads {FORMAT}")
+    resources = Resources(**content["resources"]).checked()
     known = {item.name for item in fields(About)} - {"format"}
     values = {name: value for name, value in content.items() if name in known}
     return About(**{**values, "resources": resources})

@@ -56,7 +56,7 @@ class SweepPlan:
     def describe(self) -> list[str]:
         """Describe the runs: a summary, followed by one line for each."""
         spec = self.spec
-        slots = slots_of(self.resources, spec.where, spec.place.get("at_once"))
+        slots = slots_of(self.resources, spec.where)
         what = counted(len(self.jobs), "run")
         lines = [f"  {job.name}" for job in self.jobs[:MAX_LISTED]]
         if spec.search is not None:
@@ -119,12 +119,9 @@ def _resources_in(spec: SweepSpec) -> Resources:
             resources = read_code(spec.slots)
             slots_of(resources, spec.where)
             return resources
-    if spec.resources is not None:
-        with spec.blaming("resources"):
-            divide = divide_machine if spec.where == "local" else divide_cluster
-            return divide(**spec.resources)
-    with spec.blaming("gpus_per_run" if spec.gpus_per_run else "cpus_per_run"):
-        return divide_machine(spec.cpus_per_run or 1, spec.gpus_per_run or 0)
+    with spec.blaming("resources"):
+        divide = divide_machine if spec.where == "local" else divide_cluster
+        return divide(**(spec.resources or {}))
 
 
 def _describe_runs(spec: SweepSpec, search: Search) -> str:

@@ -28,13 +28,12 @@ class Slot:
     gpus: tuple[int, ...] = ()
 
 
-def slots_of(resources: Resources, where: str = "local", at_once: int | None = None) -> list[Slot]:
+def slots_of(resources: Resources, where: str = "local") -> list[Slot]:
     """Return one slot for each of the runs that are carried out in parallel.
 
     Args:
         resources: this machine and its division; on a cluster each run gets the first run slot.
         where: "local", or the name of a cluster's executor.
-        at_once: number of parallel runs on a cluster; by default the number of run slots.
 
     Raises:
         AffinityError: this machine has fewer cores or GPUs, or a run needs more than there are.
@@ -48,7 +47,7 @@ def slots_of(resources: Resources, where: str = "local", at_once: int | None = N
     # Second hardware threads are requested if they are known to exist.
     threads = resources.hyperthread_offset
     cpus = tuple(sorted(set(get_master_cpus(first.run_cores(), threads))))
-    return [Slot(number, first, cpus, _gpus(first)) for number in range(at_once or n_slots)]
+    return [Slot(number, first, cpus, _gpus(first)) for number in range(n_slots)]
 
 
 def check_gpus(resources: Resources) -> None:

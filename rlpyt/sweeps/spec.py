@@ -111,10 +111,8 @@ class SweepSpec:
     seeds: Sequence[int] = range(1)  # of the runs of each setting
     resources: dict[str, int] | None = None  # cpus_per_run, gpus_per_run, max_parallel
     slots: str | None = None  # instead, affinity code: the machine, and a run's share of it
-    cpus_per_run: int | None = None  # instead of resources
-    gpus_per_run: int | None = None  # instead of resources
     where: Literal["local", "slurm", "ray"] = "local"  # executor of the runs
-    place: dict[str, Any] = field(default_factory=dict)  # (slurm, ray) at_once, partition, ...
+    place: dict[str, Any] = field(default_factory=dict)  # (slurm, ray) partition, ...
     retries: int = 1  # retries of a failed run
     max_runs: int = MAX_RUNS  # more are refused
     search: dict[str, Any] | None = None  # how to search the sampled settings
@@ -125,19 +123,12 @@ class SweepSpec:
         for name, least in dict(n_samples=1, retries=0, max_runs=1).items():
             with self.blaming(name):
                 whole_number(name, getattr(self, name), least)
-        for name, least in dict(cpus_per_run=1, gpus_per_run=0).items():
-            if getattr(self, name) is not None:
-                with self.blaming(name):
-                    whole_number(name, getattr(self, name), least)
-                self.refuse(name, self.slots is not None, "slots has this already; remove one")
         self._check_resources()
         with self.blaming("slots"):
             if self.slots is not None:
                 read_code(self.slots)
         alone = "place is for where: slurm or ray, not for runs on this machine"
         self.refuse("place", bool(self.place) and self.where == "local", alone)
-        with self.blaming("place.at_once"):
-            whole_number("at_once", self.place.get("at_once", 1), 1)
         with self.blaming("sample_seed"):
             check_seed(self.sample_seed)
         self._check_seeds()
@@ -158,19 +149,15 @@ class SweepSpec:
                 raise ValueError(f"{why}.")
 
     def _check_resources(self) -> None:
-        if self.resources is None:
-            return
-        for name, value in self.resources.items():
+        for name, value in (self.resources or {}).items():
             with self.blaming(f"resources.{name}"):
                 if name not in RESOURCES:
                     raise UnknownName("key of resources", name, RESOURCES)
                 whole_number(name, value, RESOURCES[name])
-        for name in ("slots", "cpus_per_run", "gpus_per_run"):
-            given = getattr(self, name) is not None
-            self.refuse(name, given, "resources replaces it; remove one")
-        replaced = "at_once" in self.place and "max_parallel" in self.resources
-        why = "resources.max_parallel replaces it; remove one"
-        self.refuse("place.at_once", replaced, why)
+        twice = self.slots is not None and self.resources is not None
+        self.refuse("slots", twice, "resources replaces it; remove one")
+        replaced = "at_once was replaced; use resources: {max_parallel: N}"
+        self.refuse("place.at_once", "at_once" in self.place, replaced)
 
     def _check_seeds(self) -> None:
         if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
@@ -245,6 +232,8 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     values: dict[str, Any] = {"title": path.stem}
     for key, value in content.items():
         with blaming(path, lines, key):
+            if key in RESOURCES:
+                raise ValueError(f"{key} belongs to resources; use resources: {{{key}: {value}}}.")
             if key not in known:
                 raise UnknownName("key", key, known)
             values[key] = _READERS[key](value) if key in _READERS else fitted(value, hints[key])

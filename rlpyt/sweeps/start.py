@@ -58,7 +58,7 @@ def launch(
         title: heading of reports.
         resources: the hardware and its division; one run at a time in each run slot.
         where: executor: "local", "slurm" or "ray".
-        executor_settings: see the executor; and ``at_once``, see ``slots_of``.
+        executor_settings: see the executor.
         search: settings of the search that adds jobs, see ``rlpyt.sweeps.search``.
         egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
         file: the sweep file, which is copied to the queue.
@@ -135,9 +135,8 @@ def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
 
 def _hardware(about: About, resources: Resources | None = None) -> Hardware:
     """Return slots and executor."""
-    settings = dict(about.place)
-    own = slots_of(resources or about.resources, about.where, settings.pop("at_once", None))
-    return own, build_executor(about.where, own[0], settings)
+    slots = slots_of(resources or about.resources, about.where)
+    return slots, build_executor(about.where, slots[0], about.place)
 
 
 def _run(launcher: Launcher) -> int:

@@ -136,7 +136,7 @@ def read_sweep(directory: Path | str) -> SweepView:
         made_by=about.made_by,
         made=about.made,
         resources=about.resources,
-        n_slots=max(used, about.place.get("at_once") or about.resources.n_run_slots),
+        n_slots=max(used, about.resources.n_run_slots),
         where=about.where,
         launcher=sweep.launcher(),
         paused=sweep.paused,

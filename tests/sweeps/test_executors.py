@@ -20,9 +20,9 @@ from rlpyt.utils.launching.affinity import affinity_from_code
 from rlpyt.utils.launching.resources import Resources
 from tests.sweeps.launching import COUNTS, job, states, sweep_of, times_done, until
 
-RESOURCES = Resources(set_affinity=False)
+RESOURCES = Resources(n_cpu_core=2, set_affinity=False)
 SHARE = Slot(0, Resources(run_slot=0), (0,))
-LOCAL_SLURM = {"cluster": "local", "at_once": 2}
+LOCAL_SLURM = {"cluster": "local"}
 UNTIL_GO = f"import os, time\nwhile not os.path.exists('{{sweep}}/go'): time.sleep(0.05)\n{COUNTS}"
 LAUNCH = "import sys; from rlpyt.sweeps.start import resume; sys.exit(resume(sys.argv[1]))"
 
@@ -143,7 +143,6 @@ def test_cluster_slots_may_exceed_the_hardware_of_the_launching_machine():
     assert (first.resources.to_code(), len(first.cpus), first.gpus) == (
         "0slt_4096cpu_8gpu_4gpr", 2048, (0, 1, 2, 3)
     )  # fmt: skip
-    assert len(slots_of(machine, "slurm", at_once=5)) == 5
     unpinned = Resources(n_cpu_core=8, cpu_per_run=8, set_affinity=False)
     assert len(slots_of(unpinned, "ray")[0].cpus) == 8  # requested, though nothing is pinned
     with pytest.raises(ValueError, match="for a machine of 4096 cores"):
@@ -214,9 +213,8 @@ def test_an_attempt_known_only_by_its_lock_is_adopted(tmp_path, slurm):
 @pytest.mark.slow
 def test_ray_tasks_end_with_their_launcher_and_start_again_with_the_next(tmp_path):
     pytest.importorskip("ray")
-    settings = {"at_once": 2, "num_cpus": 2}
     jobs = [job(0), job(1, UNTIL_GO, retries=0), job(2, UNTIL_GO, retries=0)]
-    sweep = cluster_sweep(tmp_path, jobs, "ray", **settings)
+    sweep = cluster_sweep(tmp_path, jobs, "ray", num_cpus=2)
     first = start_launcher(sweep)
     until(lambda: states(sweep) == ["done", "running", "running"], 120)
     first.kill()

@@ -130,14 +130,14 @@ def test_invalid_json_and_toml_are_refused(file, name, text, words):
         ("grid: {a: [1]}\nsample: {a: {choice: [1]}}\n", ":4: a is in grid too"),
         ("n_samples: 2\n", ":3: n_samples must be at most 1, got 2 .without sample"),
         ("seeds: 0\n", ":3: seeds=0 must be at least 1"),
-        ("place: {at_once: 2}\n", ":3: place is for where: slurm or ray"),
-        ("where: slurm\nplace:\n  at_once: 0\n", ":5: at_once=0 must be at least 1"),
-        ("where: ray\nplace: {at_once: many}\n", ":4: at_once='many' must be a whole number"),
+        ("place: {mem_gb: 2}\n", ":3: place is for where: slurm or ray"),
+        ("where: slurm\nplace:\n  at_once: 2\n", ":5: .* use resources: {max_parallel: N}"),
         ("seeds: [1, 1]\n", r":3: a seed repeats in \[1, 1\]"),
         ("seeds: [-1]\n", ":3: seed=-1"),
         ("retries: -1\n", ":3: retries=-1"),
         ("where: slrum\n", ":3: expected one of local, slurm, ray, got 'slrum'"),
-        ("slots: 1cpu\ncpus_per_run: 1\n", ":4: slots has this already"),
+        ("slots: 1cpu\ncpus_per_run: 1\n", ":4: .* use resources: {cpus_per_run: 1}"),
+        ("gpus_per_run: 2\n", ":3: gpus_per_run .* use resources: {gpus_per_run: 2}"),
         ("slots: 1cpu\nresources: {}\n", ":3: resources replaces it"),
         ("resources: {cpus_per_rum: 1}\n", ":3: unknown key of resources 'cpus_per_rum'; did you"),
         ("resources: {max_parallel: 0}\n", ":3: max_parallel=0 must be at least 1"),
@@ -181,8 +181,11 @@ def test_the_program_to_run_must_be_given_once(file, text, words):
     [
         ("slots: 8cpu_8gpu", ":3: affinity code '8cpu_8gpu' is for a machine of 8 GPUs, and this"),
         ("slots: 4096cpu_1cpr", ":3: affinity code .* is for a machine of 4096 cores"),
-        ("cpus_per_run: 4096", r":3: cpus_per_run must be at most \d+, .* got 4096"),
-        ("gpus_per_run: 8", ":3: gpus_per_run must be at most 1, the GPUs of this machine, got 8"),
+        ("resources: {cpus_per_run: 4096}", r":3: cpus_per_run must be at most \d+, .* got 4096"),
+        (
+            "resources: {gpus_per_run: 8}",
+            ":3: gpus_per_run must be at most 1, the GPUs of this machine, got 8",
+        ),
     ],
 )
 def test_missing_hardware_is_refused_with_its_line(file, text, words, monkeypatch):

@@ -269,6 +269,8 @@ def test_examples_in_docstrings_run():
         ("{gpus_per_run: 2}", "local", 2, 4, 2),
         ("{gpus_per_run: 1, max_parallel: 2}", "local", 2, 4, 1),
         ("{cpus_per_run: 8, gpus_per_run: 1}", "local", 1, 8, 1),
+        ("null", "local", 8, 1, 0),
+        ("null", "slurm", 1, 1, 0),
         ("{cpus_per_run: 64}", "slurm", 1, 64, 0),
         ("{cpus_per_run: 4, gpus_per_run: 2, max_parallel: 16}", "slurm", 16, 4, 2),
     ],

@@ -27,8 +27,8 @@ def test_partial_sweeps_of_killed_processes_do_not_block_new_ones(tmp_path):
 
 
 def test_a_cluster_sweep_has_a_slot_for_each_parallel_run(tmp_path):
-    resources = Resources(n_cpu_core=2, cpu_per_run=2)
-    about = About("test", resources, where="slurm", place={"at_once": 4})
+    resources = Resources(n_cpu_core=8, cpu_per_run=2)
+    about = About("test", resources, where="slurm")
     sweep = sweep_of(tmp_path, [job(0)], about)
     sweep.jobs()[0].prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
     assert read_sweep(tmp_path).utilization() == 0.25
@@ -63,43 +63,18 @@ def test_the_slower_of_two_simultaneous_creations_is_refused(tmp_path):
     assert [one.job.number for one in SweepDirectory(tmp_path).jobs()] == [1]
 
 
-def test_a_sweep_of_a_newer_format_is_refused(tmp_path):
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_sweep_of_another_format_is_refused(tmp_path, version):
     about = sweep_of(tmp_path, []).queue / "sweep.json"
-    about.write_text(json.dumps({**json.loads(about.read_text()), "format": 99}))
-    with pytest.raises(ValueError, match="format 99"):
+    about.write_text(json.dumps({**json.loads(about.read_text()), "format": version}))
+    with pytest.raises(ValueError, match=f"format {version}, this rlpyt reads 2"):
         SweepDirectory(tmp_path)
 
 
-def first_form(sweep, slots):
-    """Write a sweep's settings in the first form, with an affinity code."""
-    path = sweep.queue / "sweep.json"
-    content = json.loads(path.read_text())
-    del content["resources"]
-    path.write_text(json.dumps({**content, "slots": slots, "format": 1}))
-
-
-def test_a_sweep_of_the_first_form_resumes_on_the_hardware_of_its_code(tmp_path):
-    code = "import sys; print('slot', sys.argv[1])"
-    sweep = sweep_of(tmp_path, [job(0, command=(*python(code), "{affinity}"))])
-    first_form(sweep, "1cpu_1cpr_0hto_0saf")
-    assert SweepDirectory(tmp_path).about.resources == Resources(
-        n_cpu_core=1, hyperthread_offset=0, set_affinity=False
-    )
-    assert resume(tmp_path) == 0
-    assert sweep.jobs()[0].last_lines() == ["slot 0slt_1cpu_0gpu_1cpr_0hto_0saf"]
-
-
-@pytest.mark.parametrize(
-    ("slots", "complaint"),
-    [
-        ("1cpu_1cup", "sweep.json is not the file of a sweep: affinity code '1cpu_1cup': unknown"),
-        ("2cpu_3cpr", "sweep.json is not the file of a sweep: .* a run needs 3 cores, the machine"),
-        ("4096cpu_1cpr", "for a machine of 4096 cores, .* rlpyt sweep .* --slots CODE"),
-    ],
-)
-def test_a_sweep_of_the_first_form_with_an_unusable_code_is_refused(tmp_path, slots, complaint):
-    first_form(sweep_of(tmp_path, [job(0)]), slots)
-    with pytest.raises(ValueError, match=complaint) as refused:
+def test_a_sweep_for_a_larger_machine_is_refused_with_a_remedy(tmp_path):
+    sweep_of(tmp_path, [job(0)], About("test", Resources(n_cpu_core=4096, cpu_per_run=1)))
+    words = "for a machine of 4096 cores, .* rlpyt sweep .* --slots CODE"
+    with pytest.raises(ValueError, match=words) as refused:
         resume(tmp_path)
     assert "\n" not in str(refused.value)
 
