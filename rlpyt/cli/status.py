@@ -79,8 +79,9 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
 
 def as_dict(sweep: SweepView) -> dict[str, Any]:
     """Return all data of the sweep as plain values."""
-    found = {**asdict(sweep), "counts": sweep.counts(), "utilisation": sweep.utilization()}
-    found["slots"] = sweep.resources.to_code()
+    found = asdict(sweep)
+    found |= {**found.pop("about"), "counts": sweep.counts(), "utilisation": sweep.utilization()}
+    found["slots"] = sweep.about.resources.to_code()
     for run in found["runs"]:
         run["return"] = run.pop("return_")
     return found
@@ -89,7 +90,8 @@ def as_dict(sweep: SweepView) -> dict[str, Any]:
 def _title(sweep: SweepView) -> str:
     counts = ", ".join(f"{number} {state}" for state, number in sweep.counts().items())
     runs = counted(len(sweep.runs), "run")
-    parts = [f"{sweep.title}: {runs}, {counts}" if counts else sweep.title]
+    title = sweep.about.title
+    parts = [f"{title}: {runs}, {counts}" if counts else title]
     used = sweep.utilization()
     if used is not None:
         parts.append(f"slots {used:.0%} in use")

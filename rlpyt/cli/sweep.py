@@ -80,7 +80,7 @@ def main(args: Sequence[str]) -> int:
     given, new = command.directory, planned.default_directory()
     with nullcontext(given) if given else new_directory(new) as directory:
         say(f"{planned.describe()[0]} in {directory}")
-        return launch(directory, **planned.arguments())
+        return launch(directory, planned.jobs, planned.about(), planned.spec.path)
 
 
 def _check_resume_flags(command: Sweep) -> None:

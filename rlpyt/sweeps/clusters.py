@@ -94,9 +94,10 @@ def run_supervisor(command: list[str]) -> int:
     return subprocess.call(command)
 
 
-class _SlurmHandle:
+class _SlurmHandle(LockHandle):
     def __init__(self, job_dir: Path, number: int, job: Any) -> None:
-        self._job_dir, self._number, self._job = job_dir, number, job
+        super().__init__(job_dir)
+        self._number, self._job = number, job
         self.remote_id = str(job.job_id)
         self._next_poll_s = 0.0
 
@@ -104,19 +105,13 @@ class _SlurmHandle:
         if time.monotonic() < self._next_poll_s:
             return False
         self._next_poll_s = time.monotonic() + POLL_INTERVAL_S
-        return bool(self._job.done(force_check=True)) and not is_supervised(self._job_dir)
-
-    def fileno(self) -> int | None:
-        return None
+        return bool(self._job.done(force_check=True)) and super().has_ended()
 
     def cancel(self) -> None:
         attempts = JobDirectory(self._job_dir).attempts()
         if any(one.number == self._number and one.begun is None for one in attempts):
             self._job.cancel(check=False)
             self._next_poll_s = 0.0
-
-    def release(self) -> None:
-        """Do nothing: the job continues."""
 
 
 class RayExecutor:
@@ -162,21 +157,16 @@ class RayExecutor:
             self._ray.shutdown()
 
 
-class _RayHandle:
-    remote_id = ""
+class _RayHandle(LockHandle):
+    """A task; without ``cancel``, since a supervisor that was asked to end starts nothing."""
 
     def __init__(self, ray: Any, job_dir: Path, task: Any) -> None:
-        self._ray, self._job_dir, self._task = ray, job_dir, task
+        super().__init__(job_dir)
+        self._ray, self._task = ray, task
 
     def has_ended(self) -> bool:
         ready, _ = self._ray.wait([self._task], timeout=0)
-        return bool(ready) and not is_supervised(self._job_dir)
-
-    def fileno(self) -> int | None:
-        return None
-
-    def cancel(self) -> None:
-        """Do nothing: the supervisor, once it has room, starts nothing."""
+        return bool(ready) and super().has_ended()
 
     def release(self) -> None:
         self._task = None

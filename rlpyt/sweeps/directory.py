@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.sweeps.jobs import Job, JobDirectory
-from rlpyt.utils.files import atomic_write, write_text
+from rlpyt.utils.files import write_text
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.signed import read_json
@@ -120,7 +120,7 @@ class SweepDirectory:
             for name, content in (beside or {}).items():
                 (unfinished / name).write_bytes(content)
             about = replace(about, made=about.made or time.time())
-            _write_json(unfinished / ABOUT, asdict(about))
+            write_text(unfinished / ABOUT, json.dumps(asdict(about), indent=1) + "\n")
             os.rename(unfinished, path / QUEUE)
         except BaseException as error:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -275,11 +275,6 @@ def _read_about(content: dict[str, Any]) -> About:
 
 def _job_path(queue: Path, number: int) -> Path:
     return queue / f"{number:05d}"
-
-
-def _write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
 
 
 def _taken(path: Path) -> FileExistsError:

@@ -80,7 +80,7 @@ def supervisor_command(job_dir: Path, number: int) -> list[str]:
 
 
 class LockHandle:
-    """An attempt known only by its job's lock, which is held while it runs."""
+    """An attempt known by its job's lock, which is held while it runs; base of other handles."""
 
     remote_id = ""
 
@@ -128,13 +128,12 @@ class LocalExecutor:
         """Do nothing."""
 
 
-class _LocalHandle:
-    remote_id = ""
-
+class _LocalHandle(LockHandle):
     def __init__(
         self, job_dir: Path, pid: int | None, process: subprocess.Popen[bytes] | None = None
     ) -> None:
-        self._job_dir, self._process = job_dir, process
+        super().__init__(job_dir)
+        self._process = process
         self._descriptor: int | None = None
         if pid is not None and hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):  # the process has ended; has_ended() reports it
@@ -145,13 +144,10 @@ class _LocalHandle:
             if self._process.poll() is None:
                 return False
             self._process = None
-        return not is_supervised(self._job_dir)  # a run may briefly outlive its supervisor
+        return super().has_ended()  # a run may briefly outlive its supervisor
 
     def fileno(self) -> int | None:
         return self._descriptor
-
-    def cancel(self) -> None:
-        """Do nothing: the attempt runs already."""
 
     def release(self) -> None:
         if self._descriptor is not None:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from rlpyt.errors import USAGE, DamagedFile
 from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
-from rlpyt.utils.files import atomic_write, check_regular, read_regular
+from rlpyt.utils.files import check_regular, read_regular, write_text
 from rlpyt.utils.launching.variant import plain_value
 from rlpyt.utils.signed import read_json
 
@@ -182,7 +182,7 @@ class JobDirectory:
         path = attempt_file(self.path, attempt.number)
         for note in NOTES:  # of an attempt with this number that never started
             path.with_suffix(f".{note}").unlink(missing_ok=True)
-        _write(path, asdict(attempt))
+        write_text(path, _as_json(asdict(attempt)))
 
     def request_end(self, number: int, why: str) -> None:
         """Ask an attempt to end; the first reason is kept."""
@@ -199,8 +199,7 @@ class JobDirectory:
 
     def _note(self, number: int, suffix: str, text: str) -> None:
         # In its own file: once started, the supervisor owns the attempt's.
-        with atomic_write(attempt_file(self.path, number).with_suffix(suffix)) as file:
-            file.write(f"{text}\n".encode())
+        write_text(attempt_file(self.path, number).with_suffix(suffix), f"{text}\n")
 
     def last_lines(self, count: int = 20) -> list[str]:
         """Return the last lines of the output."""
@@ -216,13 +215,12 @@ class JobDirectory:
             synced: if False, the caller syncs the disk once after writing many jobs.
         """
         beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.mkdir(
-            parents=True, exist_ok=True
-        )  # may be left by a killed launcher with the same pid
-        write = _write if synced else _write_unsynced
-        write(beside / "job.json", asdict(job))
+        # It may be left by a killed launcher with the same pid.
+        beside.mkdir(parents=True, exist_ok=True)
+        write = write_text if synced else Path.write_text
+        write(beside / "job.json", _as_json(asdict(job)))
         if job.config:
-            write(beside / "config.json", dict(job.config))
+            write(beside / "config.json", _as_json(dict(job.config)))
         os.rename(beside, path)
         return cls(path)
 
@@ -259,17 +257,8 @@ def _read(cls: Any, path: Path, remedy: str) -> Any:
         raise DamagedFile(f"{path} is damaged ({error}): restore it, {remedy}.") from error
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    with atomic_write(path) as file:
-        file.write(_as_json(content))
-
-
-def _write_unsynced(path: Path, content: dict[str, Any]) -> None:
-    path.write_bytes(_as_json(content))
-
-
-def _as_json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, default=plain_value) + "\n").encode()
+def _as_json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=1, default=plain_value) + "\n"
 
 
 def script_command(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.experiments.rundir import ROOT
+from rlpyt.sweeps.directory import About
 from rlpyt.sweeps.expansion import RLPYT, expand, jobs_of, setting_for
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.search import Search, any_options, read_search
@@ -70,23 +71,16 @@ class SweepPlan:
         left = len(self.jobs) - MAX_LISTED
         return lines + [f"  ... and {left} more"] * (left > 0)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of :func:`rlpyt.sweeps.start.launch`."""
+    def about(self) -> About:
+        """Return the settings of the sweep's directory."""
         path, search = self.spec.path, dict(self.spec.search or {})
         if self.spec.search is not None:
             search.setdefault("method", "optuna")
         if path is not None and search and self.spec.script is not None:
             search["home"] = os.path.abspath(path.parent)
             search["script"] = os.path.abspath(self.spec.script)
-        return {
-            "jobs": self.jobs,
-            "title": self.spec.title,
-            "resources": self.resources,
-            "where": self.spec.where,
-            "executor_settings": self.spec.place,
-            "search": search,
-            "file": path,
-        }
+        spec = self.spec
+        return About(spec.title, self.resources, where=spec.where, place=spec.place, search=search)
 
 
 def plan_sweep(path: Path, slots: str | None = None, any_number: bool = False) -> SweepPlan:

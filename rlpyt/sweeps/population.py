@@ -30,7 +30,7 @@ from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
 from rlpyt.sweeps.search import ENDS, FROM, MEMBER, ROUND, Metric, Search, SearchRuns, any_options
 from rlpyt.sweeps.spec import Draw, SweepSpec
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.seed import stream
@@ -206,8 +206,7 @@ def read_standing(job: JobDirectory) -> Standing:
 def keep(run_dir: Path, job: JobDirectory, standing: Standing) -> None:
     """Copy a run's checkpoint to a job's directory; the file written last marks it complete."""
     _copy_tree(run_dir / rundir.CHECKPOINTS, job.path / rundir.CHECKPOINTS)
-    with atomic_write(job.path / STANDING) as file:
-        file.write(json.dumps(standing).encode())
+    write_text(job.path / STANDING, json.dumps(standing))
 
 
 def _copy_tree(source: Path, target: Path) -> None:

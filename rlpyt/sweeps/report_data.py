@@ -105,8 +105,8 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
     if (directory / QUEUE / ABOUT).is_file():
         view = read_sweep(directory)
         entries, keys = _of_sweep(view, group_by, y)
-        title, facts = view.title, _facts_of_sweep(view)
-        commands = [*filter(None, [view.made_by]), f"rlpyt sweep {shown}"]
+        title, facts = view.about.title, _facts_of_sweep(view)
+        commands = [*filter(None, [view.about.made_by]), f"rlpyt sweep {shown}"]
     else:
         entries, keys = _of_directory(directory, group_by, y), list(group_by)
         title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
@@ -148,7 +148,7 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
         keys = grouping.telling_settings(
             [RunRecord(one.run_dir, one.settings) for one in view.runs]
         )
-        if view.searches and view.runs:
+        if view.about.search and view.runs:
             keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
     views = list(view.runs)
     if y != RETURN:
@@ -163,10 +163,10 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
     used = view.utilization()
     return [
         ("Directory", str(view.directory)),
-        ("Started", moment(view.made)),
+        ("Started", moment(view.about.made)),
         *([("Last run ended", moment(max(ends)))] if ends else []),
-        ("Where", view.where + (f" ({', '.join(hosts)})" if hosts else "")),
-        ("Slots", f"{view.n_slots} ({describe_share(view.resources)})"),
+        ("Where", view.about.where + (f" ({', '.join(hosts)})" if hosts else "")),
+        ("Slots", f"{view.n_slots} ({describe_share(view.about.resources)})"),
         *([("Slots in use", f"{used:.0%} of the time")] if used is not None else []),
         ("Launcher", (view.launcher or "not running") + (", paused" if view.paused else "")),
     ]

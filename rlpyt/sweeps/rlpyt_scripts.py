@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from rlpyt.sweeps.directory import QUEUE, log_exps_tree
+from rlpyt.sweeps.directory import QUEUE, About, log_exps_tree
 from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import read_code, slots_of
 from rlpyt.sweeps.start import launch
@@ -130,7 +130,8 @@ def run_experiments(
     slots_of(resources)  # raises for missing hardware, before anything is written
     with new_directory(os.path.abspath(get_log_dir(experiment_title))) as exp_dir:
         log_exps_tree(exp_dir, log_dirs, runs_per_setting)
-        code = launch(exp_dir, jobs, experiment_title, resources, egl_device=set_egl_device)
+        about = About(experiment_title, resources, egl_device=set_egl_device)
+        code = launch(exp_dir, jobs, about)
     if code > 1:
         raise SystemExit(code)
     return code

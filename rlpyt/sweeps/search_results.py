@@ -12,7 +12,7 @@ from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.search import MEMBER, TRIAL, Search, import_optuna, read_search, spec_of
 from rlpyt.sweeps.spec import Draw
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import write_text
 
 BEST = "best.json"
 
@@ -96,9 +96,8 @@ def write_best(sweep: SweepDirectory) -> list[str]:
     best = results.best
     if best is None:
         return ["No run has a score yet."]
-    with atomic_write(sweep.path / BEST) as file:
-        content = {**asdict(best), "metric": results.search.metric}
-        file.write((json.dumps(content, indent=2) + "\n").encode())
+    content = {**asdict(best), "metric": results.search.metric}
+    write_text(sweep.path / BEST, json.dumps(content, indent=2) + "\n")
     what = ", ".join(f"{key}={short_text(value)}" for key, value in best.settings.items())
     verb = "Evaluate it" if results.search.method == "pbt" else "Train with it"
     return [

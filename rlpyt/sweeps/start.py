@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.executors import Executor, build_executor
@@ -41,12 +41,7 @@ def command_line() -> str:
 def launch(
     directory: Path,
     jobs: Iterable[Job],
-    title: str,
-    resources: Resources,
-    where: str = "local",
-    executor_settings: Mapping[str, Any] | None = None,
-    search: Mapping[str, Any] | None = None,
-    egl_device: bool = False,
+    about: About,
     file: Path | None = None,
     say: Say = say_now,
 ) -> int:
@@ -55,12 +50,7 @@ def launch(
     Args:
         directory: directory of the sweep, which must not hold one.
         jobs: jobs known from the start.
-        title: heading of reports.
-        resources: the hardware and its division; one run at a time in each run slot.
-        where: executor: "local", "slurm" or "ray".
-        executor_settings: see the executor.
-        search: settings of the search that adds jobs, see ``rlpyt.sweeps.search``.
-        egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
+        about: settings of the sweep, completed with the command line and the name of the file.
         file: the sweep file, which is copied to the queue.
         say: prints one line about an event.
 
@@ -71,17 +61,8 @@ def launch(
         FileExistsError: the directory holds a sweep.
         ValueError, ImportError: hardware or executor are not available; nothing is written.
     """
-    about = About(
-        title=title,
-        resources=resources,
-        where=where,
-        place=dict(executor_settings or {}),
-        search=dict(search or {}),
-        made_by=command_line(),
-        egl_device=egl_device,
-        file_name=file.name if file is not None else "",
-    )
     beside = {} if file is None else {file.name: file.read_bytes()}
+    about = replace(about, made_by=command_line(), file_name="".join(beside))
     hardware = _hardware(about)
     sweep = SweepDirectory.create(directory, about, jobs, beside)
     return _run(_launcher(sweep, hardware, say))

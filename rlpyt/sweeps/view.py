@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.errors import DamagedFile
-from rlpyt.sweeps.directory import QUEUE, SweepDirectory
+from rlpyt.sweeps.directory import QUEUE, About, SweepDirectory
 from rlpyt.sweeps.jobs import (
     STATES,
     Attempt,
@@ -19,7 +19,6 @@ from rlpyt.sweeps.jobs import (
     State,
     last_lines,
 )
-from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis.grouping import RunRecord, read_settings
 
@@ -76,31 +75,22 @@ class SweepView:
     """The status of a sweep.
 
     Attributes:
-        directory, title: directory and heading.
-        made_by: command line that created the sweep.
-        made: time of creation, in seconds since 1970.
-        resources: the hardware and its division among runs.
+        directory: directory of the sweep.
+        about: its settings.
         n_slots: number of slots; the maximum over launchers with different slots.
-        where: executor: "local", "slurm" or "ray".
         launcher: description of the active launcher; empty without one.
         paused: True if no further run starts.
         waits: reason why no run starts now; empty if there is none.
         runs: in the order of the queue; the segments of a member are one run.
-        searches: True if a search adds runs.
     """
 
     directory: Path
-    title: str
-    made_by: str
-    made: float
-    resources: Resources
+    about: About
     n_slots: int
-    where: str
     launcher: str
     paused: bool
     waits: str
     runs: tuple[RunView, ...]
-    searches: bool = False
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs in each state, in the order of ``STATES``."""
@@ -132,17 +122,12 @@ def read_sweep(directory: Path | str) -> SweepView:
     used = max((attempt.slot for run in runs for attempt in run.attempts), default=0) + 1
     return SweepView(
         directory=sweep.path,
-        title=about.title,
-        made_by=about.made_by,
-        made=about.made,
-        resources=about.resources,
+        about=about,
         n_slots=max(used, about.resources.n_run_slots),
-        where=about.where,
         launcher=sweep.launcher(),
         paused=sweep.paused,
         waits=sweep.waits_for(),
         runs=tuple(runs),
-        searches=bool(about.search),
     )
 
 

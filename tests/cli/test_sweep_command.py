@@ -301,7 +301,7 @@ def test_on_a_terminal_too_many_runs_are_asked_about(tmp_path, answer):
     if answer == "y":
         view = read_sweep(directory)
         assert view.counts() == {"done": 2}
-        assert view.made_by == f"rlpyt sweep {file} --dir {directory}"
+        assert view.about.made_by == f"rlpyt sweep {file} --dir {directory}"
 
 
 def test_requests_reach_a_running_launcher(tmp_path, capsys, request):

@@ -2,8 +2,9 @@
 
 import json
 import time
+from dataclasses import replace
 
-from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.search import source_of
@@ -44,8 +45,7 @@ def write_file(
 
 def sweep_at(directory, path):
     """A sweep of the file, that nobody has launched yet."""
-    planned = plan_sweep(path, SLOTS).arguments()
-    about = About("test", planned["resources"], search=planned["search"], file_name=path.name)
+    about = replace(plan_sweep(path, SLOTS).about(), file_name=path.name)
     return SweepDirectory.create(directory, about, (), {path.name: path.read_bytes()})
 
 

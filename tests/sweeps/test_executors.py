@@ -130,9 +130,9 @@ def test_executors_refuse_unknown_settings(name, settings, complaint, tmp_path, 
 
 
 def test_an_executor_with_invalid_settings_creates_no_sweep(tmp_path, slurm):
-    settings = dict(where="slurm", executor_settings={"cluster": "local", "colour": "red"})
+    place = {"cluster": "local", "colour": "red"}
     with pytest.raises(ValueError, match="colour"):
-        launch(tmp_path / "new", [job(0)], "cluster", Resources(), **settings)
+        launch(tmp_path / "new", [job(0)], About("", Resources(), where="slurm", place=place))
     assert not (tmp_path / "new").exists()
 
 

@@ -88,7 +88,7 @@ def test_packages_required_by_a_sampler_are_checked_before_the_start(tmp_path, m
 def test_an_empty_search_uses_optuna(tmp_path):
     planned = plan_sweep(write(tmp_path, **TRAIN, search="{}"), SLOTS)
     assert read_search(planned.spec) == Search()
-    assert planned.arguments()["search"] == {"method": "optuna"}
+    assert planned.about().search == {"method": "optuna"}
 
 
 def test_the_documentation_lists_every_key_with_its_default():
