@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlpyt.sweeps.executors import ExecutorError, Handle, LockHandle, supervisor_command
+from rlpyt.sweeps.executors import ExecutorError, Handle, supervisor_command
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.supervisor import CLUSTER_SIGNALS, is_supervised
@@ -69,7 +69,7 @@ class SlurmExecutor:
             handle = _SlurmHandle(job_dir, attempt.number, job)
             if not handle.has_ended():
                 return handle
-        return LockHandle(job_dir) if is_supervised(job_dir) else None
+        return Handle(job_dir) if is_supervised(job_dir) else None
 
     def close(self) -> None:
         """Do nothing: jobs continue."""
@@ -94,7 +94,7 @@ def run_supervisor(command: list[str]) -> int:
     return subprocess.call(command)
 
 
-class _SlurmHandle(LockHandle):
+class _SlurmHandle(Handle):
     def __init__(self, job_dir: Path, number: int, job: Any) -> None:
         super().__init__(job_dir)
         self._number, self._job = number, job
@@ -149,7 +149,7 @@ class RayExecutor:
 
     def reattach(self, job_dir: Path, attempt: Attempt) -> Handle | None:
         """Return a handle while the run still ends; a task ends with its launcher."""
-        return LockHandle(job_dir) if is_supervised(job_dir) else None
+        return Handle(job_dir) if is_supervised(job_dir) else None
 
     def close(self) -> None:
         """Disconnect from the cluster."""
@@ -157,7 +157,7 @@ class RayExecutor:
             self._ray.shutdown()
 
 
-class _RayHandle(LockHandle):
+class _RayHandle(Handle):
     """A task; without ``cancel``, since a supervisor that was asked to end starts nothing."""
 
     def __init__(self, ray: Any, job_dir: Path, task: Any) -> None:

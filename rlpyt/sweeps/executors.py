@@ -28,16 +28,21 @@ class ExecutorError(RlpytError, RuntimeError):
     """Failure to start a run, which may succeed later."""
 
 
-class Handle(Protocol):
-    """An attempt that was started."""
+class Handle:
+    """An attempt that was started, known by its job's lock, which is held while it runs."""
 
-    remote_id: str
+    remote_id = ""
+
+    def __init__(self, job_dir: Path) -> None:
+        self._job_dir = job_dir
 
     def has_ended(self) -> bool:
         """Return True if the supervisor has ended; cheap, called often."""
+        return not is_supervised(self._job_dir)
 
     def fileno(self) -> int | None:
         """Return a file descriptor that becomes readable at the end, or None."""
+        return None
 
     def cancel(self) -> None:
         """Cancel the attempt if it still waits for hardware; it was asked to end before."""
@@ -79,29 +84,6 @@ def supervisor_command(job_dir: Path, number: int) -> list[str]:
     return [sys.executable, "-I", str(Path(supervisor.__file__)), str(job_dir), str(number)]
 
 
-class LockHandle:
-    """An attempt known by its job's lock, which is held while it runs; base of other handles."""
-
-    remote_id = ""
-
-    def __init__(self, job_dir: Path) -> None:
-        self._job_dir = job_dir
-
-    def has_ended(self) -> bool:
-        """Return True if the lock is free."""
-        return not is_supervised(self._job_dir)
-
-    def fileno(self) -> int | None:
-        """Return None."""
-        return None
-
-    def cancel(self) -> None:
-        """Do nothing: the attempt runs already."""
-
-    def release(self) -> None:
-        """Do nothing."""
-
-
 class LocalExecutor:
     """Executor that runs supervisors as processes of this machine, each in its own session."""
 
@@ -128,7 +110,7 @@ class LocalExecutor:
         """Do nothing."""
 
 
-class _LocalHandle(LockHandle):
+class _LocalHandle(Handle):
     def __init__(
         self, job_dir: Path, pid: int | None, process: subprocess.Popen[bytes] | None = None
     ) -> None:

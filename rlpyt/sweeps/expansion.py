@@ -181,16 +181,12 @@ def _setting(
 def _checked(spec: SweepSpec, variants: list[Variant]) -> list[Variant]:
     """Return the flat settings of each variant after checking that they can be built."""
     if spec.script is not None:
-        return _check_script(spec, [{**spec.options, **variant} for variant in variants])
+        flats = [{**spec.options, **variant} for variant in variants]
+        for flat in flats:
+            _nested(spec, flat)  # raises if a key contains another one
+        return flats
     fixed = {"algo_name": spec.train, "env": spec.env, **spec.options}
     return _check_train(spec, [{**fixed, **variant} for variant in variants])
-
-
-def _check_script(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
-    """Check that no key of a script's settings contains another one."""
-    for flat in flats:
-        _nested(spec, flat)
-    return flats
 
 
 def _check_train(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
@@ -204,7 +200,7 @@ def _check_train(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
         known, fitting = types(flat["algo_name"]), {}
         for key, value in flat.items():
             with spec.blaming(_origin(spec, key)):
-                fitting[key] = _fitted(key, value, type_of(key, known))
+                fitting[key] = fitted_setting(key, value, type_of(key, known))
         changes = _nested(spec, fitting)
         with spec.blaming(_origin(spec, "env")):
             options = defaults(flat["algo_name"], flat["env"])
@@ -238,7 +234,8 @@ def _refuse_repeated(spec: SweepSpec, flats: list[Variant], log_dirs: list[str])
                 raise ValueError(f"{same} and {log_dir} are the same setting; remove one.")
 
 
-def _fitted(key: str, value: Any, hint: Any) -> Any:
+def fitted_setting(key: str, value: Any, hint: Any) -> Any:
+    """Convert a value to the type of its setting, see `fitted`; errors start with the key."""
     try:
         return fitted(value, hint)
     except TypeError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rlpyt.errors import RlpytError
 from rlpyt.sweeps.directory import LEAST_FREE_BYTES, SweepDirectory, log_num_launched
@@ -32,20 +32,22 @@ class SourceError(RlpytError, RuntimeError):
     """Failure of a source that the user must fix before further jobs; the message says how."""
 
 
-class Source(Protocol):
-    """Interface of sources, which add jobs during a sweep; called in the launcher's thread.
+class Source:
+    """Base class of sources, which add jobs during a sweep; this one adds none.
 
     A launcher first notifies the source of all jobs that have ended, in the order of their
-    numbers, also those that an earlier launcher ran. Any method may raise ``SourceError``.
+    numbers, also those that an earlier launcher ran. Any method may raise ``SourceError``. All are
+    called in the launcher's thread.
 
     Attributes:
         noun: the word for a job in messages.
     """
 
-    noun: str
+    noun = "run"
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """Add a job to the sweep and return it; None if there is none now."""
+        return None
 
     def ended(self, job: JobDirectory, state: State) -> None:
         """Handle the end of a job: it is done, failed or pruned."""
@@ -55,32 +57,10 @@ class Source(Protocol):
 
     def is_over(self) -> bool:
         """Return True if there will be no further job."""
-
-    def n_jobs(self) -> int:
-        """Return the number of jobs in total, as far as it is known."""
-
-
-class NoSource:
-    """Source without jobs, for sweeps whose jobs are known from the start."""
-
-    noun = "run"
-
-    def next(self, sweep: SweepDirectory) -> JobDirectory | None:
-        """Return None."""
-        return None
-
-    def ended(self, job: JobDirectory, state: State) -> None:
-        """Do nothing."""
-
-    def watch(self, running: Sequence[JobDirectory]) -> None:
-        """Do nothing."""
-
-    def is_over(self) -> bool:
-        """Return True."""
         return True
 
     def n_jobs(self) -> int:
-        """Return 0."""
+        """Return the number of jobs in total, as far as it is known."""
         return 0
 
 
@@ -113,14 +93,14 @@ class Launcher:
         sweep: SweepDirectory,
         slots: Sequence[Slot],
         executor: Executor,
-        source: Callable[[], Source] = NoSource,
+        source: Callable[[], Source] = Source,
         say: Callable[[str], None] = print,
         least_free_bytes: int = LEAST_FREE_BYTES,
     ) -> None:
         if not slots:
             raise ValueError("slots must not be empty.")
         self.sweep, self.slots, self.executor = sweep, list(slots), executor
-        self.source: Source = NoSource()
+        self.source = Source()
         self._make_source = source
         self.say = say
         self.least_free_bytes = least_free_bytes
@@ -164,7 +144,7 @@ class Launcher:
                 if stopped := self._is_stopping():
                     self._end_all()
             except SourceError:
-                self.source = NoSource()  # the next launcher notifies its own source of these ends
+                self.source = Source()  # the next launcher notifies its own source of these ends
                 self._end_all()
                 raise
             finally:

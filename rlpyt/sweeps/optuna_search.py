@@ -14,6 +14,7 @@ import numpy as np
 from rlpyt.experiments.options import Settings
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
+from rlpyt.sweeps.launcher import Source
 from rlpyt.sweeps.search import TRIAL, Search, SearchRuns, any_options, import_optuna
 from rlpyt.sweeps.spec import Draw
 
@@ -24,7 +25,7 @@ NAME = "sweep"  # of the study in its database
 HYPERBAND_RUNGS = 27  # hyperband prunes no run before this fraction of its steps
 
 
-class OptunaSearch:
+class OptunaSearch(Source):
     """Source of runs: a trial for each setting, with a run for each seed.
 
     The study is in a database, by default beside the queue, which ``optuna-dashboard`` can show.
@@ -35,8 +36,6 @@ class OptunaSearch:
         runs: adds runs to the sweep.
         search: settings of the search.
     """
-
-    noun = "run"
 
     def __init__(self, runs: SearchRuns, search: Search) -> None:
         self.runs, self.search, self.metric = runs, search, search.to_find

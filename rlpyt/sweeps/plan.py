@@ -73,13 +73,12 @@ class SweepPlan:
 
     def about(self) -> About:
         """Return the settings of the sweep's directory."""
-        path, search = self.spec.path, dict(self.spec.search or {})
-        if self.spec.search is not None:
+        spec, search = self.spec, dict(self.spec.search or {})
+        if spec.search is not None:
             search.setdefault("method", "optuna")
-        if path is not None and search and self.spec.script is not None:
-            search["home"] = os.path.abspath(path.parent)
-            search["script"] = os.path.abspath(self.spec.script)
-        spec = self.spec
+            if spec.path is not None and spec.script is not None:
+                search["home"] = os.path.abspath(spec.path.parent)
+                search["script"] = os.path.abspath(spec.script)
         return About(spec.title, self.resources, where=spec.where, place=spec.place, search=search)
 
 

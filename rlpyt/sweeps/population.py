@@ -28,6 +28,7 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
+from rlpyt.sweeps.launcher import Source
 from rlpyt.sweeps.search import ENDS, FROM, MEMBER, ROUND, Metric, Search, SearchRuns, any_options
 from rlpyt.sweeps.spec import Draw, SweepSpec
 from rlpyt.utils.files import write_text
@@ -39,7 +40,7 @@ STANDING = "standing.json"
 Standing = dict[str, float | None]  # "score" of a segment; empty if it has failed
 
 
-class PopulationSearch:
+class PopulationSearch(Source):
     """Source of runs: the segments of each member's training.
 
     Members are compared at the same step, when all have finished a segment. There may be fewer
@@ -95,9 +96,6 @@ class PopulationSearch:
             if old := self._jobs.get((number, at - 2)):
                 shutil.rmtree(old.path / rundir.CHECKPOINTS, ignore_errors=True)
         self._ends[number, at] = standing
-
-    def watch(self, running: Sequence[JobDirectory]) -> None:
-        """Do nothing: members are compared at the ends of segments only."""
 
     def is_over(self) -> bool:
         """Return True if every member has all its segments, or all have failed."""

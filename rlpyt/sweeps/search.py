@@ -16,9 +16,8 @@ import numpy as np
 
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
-from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.expansion import jobs_of, run_options, setting_for
+from rlpyt.sweeps.expansion import fitted_setting, jobs_of, run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.launcher import Source, SourceError
 from rlpyt.sweeps.slots import Slot
@@ -143,10 +142,7 @@ def read_search(spec: SweepSpec) -> Search:
         with spec.blaming(f"search.{key}"):
             if key not in hints:
                 raise UnknownName("key of search", key, hints)
-            try:
-                given[key] = fitted(value, hints[key])
-            except TypeError as error:
-                raise TypeError(f"{key}: {error}") from error
+            given[key] = fitted_setting(key, value, hints[key])
             Search(**{key: given[key]})  # checks its range
     search = Search(**given)
     other = next(iter({*METHODS} - {search.method}))
@@ -301,27 +297,23 @@ def _one_of(known: tuple[str, ...], name: str, value: Any) -> None:
         raise UnknownName(f"search {name}", str(value), known)
 
 
-def _at_least(low: int, name: str, value: Any) -> None:
-    whole_number(name, value, low)
-
-
 def _url(name: str, value: Any) -> None:
     if value and "://" not in value:
         raise ValueError(f"{name}={value!r} must be a URL, as sqlite:////home/me/studies.db.")
 
 
-CHECKS: Mapping[str, Callable[[str, Any], None]] = {
+CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "method": partial(_one_of, METHODS),
     "direction": partial(_one_of, ("maximize", "minimize")),
-    "seed": partial(_at_least, 0),
-    "trials": partial(_at_least, 1),
+    "seed": partial(whole_number, least=0),
+    "trials": partial(whole_number, least=1),
     "sampler": partial(_one_of, SAMPLERS),
     "pruner": partial(_one_of, PRUNERS),
-    "startup_trials": partial(_at_least, 0),
-    "warmup_steps": partial(_at_least, 0),
+    "startup_trials": partial(whole_number, least=0),
+    "warmup_steps": partial(whole_number, least=0),
     "storage": _url,
-    "population": partial(_at_least, 2),
-    "interval_steps": partial(_at_least, 1),
+    "population": partial(whole_number, least=2),
+    "interval_steps": partial(whole_number, least=1),
     "quantile": partial(check_range, low=0, high=0.5, open_low=True),
     "perturb": partial(check_range, low=1, high=10, open_low=True),
     "resample": partial(check_range, low=0, high=1),

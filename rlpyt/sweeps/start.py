@@ -12,7 +12,7 @@ from pathlib import Path
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.executors import Executor, build_executor
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.launcher import Launcher, NoSource, Source, SourceError
+from rlpyt.sweeps.launcher import Launcher, Source, SourceError
 from rlpyt.sweeps.slots import Slot, read_code, slots_of
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.resources import AffinityError, Resources
@@ -105,7 +105,7 @@ def launcher_of(
 def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
     def source() -> Source:
         if not sweep.about.search:
-            return NoSource()
+            return Source()
         from rlpyt.sweeps.search import source_of
 
         return source_of(sweep, slots[0])

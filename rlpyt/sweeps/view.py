@@ -163,7 +163,7 @@ def _view(root: Path, directory: JobDirectory) -> RunView:
         total_steps=total,
         steps_per_second=speed,
         return_=row.get(RETURN),
-        seconds=_seconds(attempts, state),
+        seconds=sum(max(0.0, end - begun) for begun, end in _spans(attempts, state)),
         seconds_left=left,
         damage=damage,
     )
@@ -179,10 +179,6 @@ def _read(directory: JobDirectory) -> tuple[Job, list[Attempt], State, str]:
         return job, attempts, directory.state(attempts), ""
     except DamagedFile as error:
         return job, [], "failed", str(error)
-
-
-def _seconds(attempts: list[Attempt], state: State) -> float:
-    return sum(max(0.0, end - begun) for begun, end in _spans(attempts, state))
 
 
 def _spans(attempts: Sequence[Attempt], state: str) -> list[tuple[float, float]]:

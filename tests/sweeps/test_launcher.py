@@ -11,7 +11,7 @@ import pytest
 
 from rlpyt.sweeps.executors import ExecutorError, LocalExecutor, supervisor_command
 from rlpyt.sweeps.jobs import Attempt
-from rlpyt.sweeps.launcher import NoSource
+from rlpyt.sweeps.launcher import Source
 from tests.sweeps.launching import (
     COUNTS,
     job,
@@ -191,7 +191,7 @@ def test_a_starting_supervisor_of_an_earlier_launcher_is_adopted(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(1); raise SystemExit(1)")])
     [one] = sweep.jobs()
 
-    class Late(NoSource):
+    class Late(Source):
         """Begins the attempt of an earlier launcher once this one has seen it wait."""
 
         def watch(self, running):

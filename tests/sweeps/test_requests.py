@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.launcher import NoSource
+from rlpyt.sweeps.launcher import Source
 from rlpyt.utils.logging.lock import RunDirectoryError
 from tests.sweeps.launching import (
     COUNTS,
@@ -95,7 +95,7 @@ def test_a_refused_launcher_does_not_ask_the_source_for_runs(tmp_path):
 
     def source():
         asked.append(sweep.launcher())
-        return NoSource()
+        return Source()
 
     with sweep.lock(), pytest.raises(RunDirectoryError):
         launcher_of(sweep, source=source).run()
