@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from textwrap import indent
+from typing import Any
 
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
@@ -94,8 +95,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def end_in_spite_of_threads(code: int) -> None:
-    """End the program if threads, for example of an environment, would keep it from ending."""
-    others = [x for x in threading.enumerate() if not x.daemon and x is not threading.main_thread()]
+    """End the program if threads, for example of an environment, would keep it from ending.
+
+    Threads of executors do not: Python ends them at exit, when they are idle.
+    """
+    pools: Any = sys.modules.get("concurrent.futures.thread")
+    known = {threading.main_thread(), *(pools._threads_queues if pools else ())}
+    others = [x for x in threading.enumerate() if not x.daemon and x not in known]
     deadline = time.monotonic() + THREADS_S
     for thread in others:
         thread.join(max(0.0, deadline - time.monotonic()))
