@@ -121,7 +121,8 @@ def close_quietly(envs: Iterable[Any]) -> None:
         name = type(getattr(env, "unwrapped", env)).__name__
         late = threading.Timer(CLOSE_S, say, (NOT_CLOSED.format(name), sys.stderr))
         late.daemon = True
-        late.start()
+        with contextlib.suppress(RuntimeError):  # no thread starts while the interpreter ends
+            late.start()
         with contextlib.suppress(Exception, SystemExit, GeneratorExit):
             env.close()
         late.cancel()
