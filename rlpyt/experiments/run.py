@@ -28,6 +28,7 @@ from rlpyt.samplers.env_batch import bounds_of, clipped
 from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
+from rlpyt.spaces.elements import check_first
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
@@ -327,6 +328,7 @@ class Run:
             observation: observation of an environment of :meth:`env`, or of the Gymnasium
                 environment itself (a dict for a Dict space), without leading dimensions. With
                 masks of actions in info: ``{"observation": observation, "action_mask": mask}``.
+                A category alone counts from 0, as in :meth:`env`, whatever its space's start.
             reward: reward received with the observation; used only by recurrent agents.
             deterministic: take the mode of the distribution instead of a sample; policies without
                 a distribution (DDPG, TD3) then act without exploration noise.
@@ -339,8 +341,12 @@ class Run:
 
         Raises:
             TypeError: the observation does not have the parts of :meth:`env`'s observations.
-            ValueError: a part is missing, or the mask of actions allows none.
+            ValueError: a part is missing or is not an element of its space, such as an image of
+                floats, or the mask of actions allows none.
         """
+        return self._act(observation, reward, deterministic, check=True)
+
+    def _act(self, observation: Any, reward: Any, deterministic: bool, check: bool) -> Any:
         space, action_space = self.agent.env_spaces
         fields = getattr(space.shape, "_fields", None)
         is_gym = isinstance(observation, Mapping) or type(observation) is tuple
@@ -353,6 +359,9 @@ class Run:
             raise TypeError(
                 f"the observation must be {expected}, as from Run.env(), got {observation!r:.120}."
             )
+        said = check_first(space, observation) if check else None
+        if said is not None:
+            warnings.warn(said)
         mask = action_mask_of(observation)
         if mask is not None:
             invalid = mask_error(np.asarray(mask), mask_sizes(self.agent.env_spaces.action))
@@ -401,7 +410,7 @@ class Run:
         self.reset()
         while not done and t != max_steps:
             try:
-                action = self.act(observation, reward, deterministic)
+                action = self._act(observation, reward, deterministic, check=False)
             except ValueError as error:
                 error.add_note(f"In step {t} of an episode of {env}.")
                 raise

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import json
 import os
+import sys
 import time
 import warnings
 from collections import deque
@@ -411,11 +412,20 @@ class MinibatchRlBase(CheckpointedRunner):
             method(self, *args)
 
     def _end(self) -> None:
-        """Call ``on_end`` of every hook, and shut down even if one of them raises."""
-        with contextlib.ExitStack() as stack:
-            stack.callback(self.shutdown)
-            for hook in reversed(self.hooks):
-                stack.callback(self._call_hook, hook, "on_end")
+        """Call ``on_end`` of every hook, and shut down even if one of them raises.
+
+        What raises here becomes a note of the error that ends the run, if there is one.
+        """
+        cause = sys.exception()
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.callback(self.shutdown)
+                for hook in reversed(self.hooks):
+                    stack.callback(self._call_hook, hook, "on_end")
+        except Exception as error:
+            if cause is None:
+                raise
+            cause.add_note(f"While the run ended: {type(error).__name__}: {error}")
 
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""

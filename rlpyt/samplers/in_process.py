@@ -37,14 +37,14 @@ class InProcess:
         try:
             with self.surroundings.around():
                 return [getattr(self.worker, method)(*arguments)]
-        except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
+        except Exception as error:
+            error.add_note(f"({self.worker.where()})")
+            raise
+        except BaseException as error:
             if raised_by_signal(error):
                 raise
             what = f"raised {summary_of(error).rstrip('.')}, {self.worker.where()}"
             raise WorkerError(f"the environment or agent {what}.") from error
-        except Exception as error:
-            error.add_note(f"({self.worker.where()})")
-            raise
 
     def call_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run a method as ``call`` does, with the only one of the argument lists."""

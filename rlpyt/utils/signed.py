@@ -124,7 +124,7 @@ def _key(path: Path | None) -> bytes:
                 file.write(key)
                 file.flush()
                 os.link(file.name, path)  # fails if another process was faster
-    with suppress(OSError):
-        stored = b"" if path is None else path.read_bytes()
+    with suppress(OSError, DamagedFile):
+        stored = b"" if path is None else read_regular(path, KEY_BYTES)
         return stored if len(stored) == KEY_BYTES else key
     return key

@@ -59,6 +59,12 @@ def test_act_works_on_a_plain_gymnasium_environment(cartpole):
     assert env.action_space.contains(action)
 
 
+def test_act_refuses_what_training_refuses(cartpole):
+    run = rlpyt.load(cartpole)
+    with pytest.raises(ValueError, match=r"observation has shape \(3,\); expected \(4,\)"):
+        run.act(np.zeros(3, np.float32))
+
+
 TRAINED_SHAPES = [
     *[("ppo", name) for name in SHAPES],
     *[("sac", name) for name in ("bits", "parts", "box")],

@@ -375,6 +375,14 @@ def test_runs_of_another_user_need_the_flag(here, monkeypatch, capsys):
     assert command("eval", "run", "--episodes", 1, "--trust") == 0
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_a_key_that_is_no_file_is_not_read(make, here, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "odd"))
+    (here / "odd" / "rlpyt").mkdir(parents=True)
+    make(here / "odd" / "rlpyt" / "key")
+    assert signed.is_signed(signed.signed({"a": 1}))
+
+
 def test_without_a_place_for_the_key_runs_of_this_process_are_own_ones(here, monkeypatch):
     Path("file").touch()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "file"))

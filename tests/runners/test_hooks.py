@@ -189,3 +189,29 @@ def test_the_best_agent_needs_a_directory_and_survives_a_full_disk(tmp_path, mon
     with run_context(tmp_path, 0, "full"), pytest.warns(UserWarning, match="best.pkl could not"):
         runner_for(MinibatchRlEval, hooks=[KeepBest()], n_itr=1).train()
     assert logger.get_snapshot_dir() is None
+
+
+class Fails(Hook):
+    """Raises after an iteration, if told to, and when the run ends."""
+
+    def __init__(self, first=None):
+        self.first = first
+
+    def on_iteration(self, runner, itr):
+        if self.first is not None and itr == 1:
+            raise self.first
+
+    def on_end(self, runner):
+        raise OSError("second")
+
+
+@pytest.mark.parametrize("first", [ValueError("first"), KeyboardInterrupt("first")])
+def test_an_error_of_on_end_does_not_hide_the_one_that_ended_the_run(first):
+    with pytest.raises(type(first), match="first") as caught:
+        runner_for(hooks=[Fails(first)]).train()
+    assert "While the run ended: OSError: second" in caught.value.__notes__
+
+
+def test_an_error_of_on_end_alone_is_raised():
+    with pytest.raises(OSError, match="second"):
+        runner_for(hooks=[Fails()]).train()

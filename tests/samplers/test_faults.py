@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.runners.hooks import StopSignals
 from rlpyt.utils.seed import env_seed
@@ -308,6 +309,30 @@ def test_a_serial_environment_cannot_end_the_program_unnoticed(fault, name):
     sampler.obtain_samples(0)
     with pytest.raises(WorkerError, match=f"raised {name}.*, while stepping environment 0"):
         sampler.obtain_samples(1)
+    sampler.shutdown()
+
+
+class Leaving(BaseException):
+    """An exception that `except Exception` does not catch."""
+
+
+class LeavingEnv(CountEnv):
+    """Raises one in its fourth step."""
+
+    n_steps = 0
+
+    def step(self, action):
+        self.n_steps += 1
+        if self.n_steps == 4:
+            raise Leaving("gone")
+        return super().step(action)
+
+
+def test_any_exception_of_a_serial_environment_is_named_with_its_place():
+    sampler = SerialSampler(LeavingEnv, {}, batch_T=6, batch_B=1, max_decorrelation_steps=0)
+    sampler.initialize(EchoAgent(), seed=0)
+    with pytest.raises(WorkerError, match="raised Leaving: gone, while .*LeavingEnv"):
+        sampler.obtain_samples(0)
     sampler.shutdown()
 
 
