@@ -247,6 +247,8 @@ def explained_start_errors(who: str) -> Iterator[None]:
             remedy = "Raise the limit on open files (ulimit -n) or use fewer workers"
         elif number == errno.ENOSPC:
             remedy = "Free space in /dev/shm (for docker: --shm-size)"
+        elif "AF_UNIX" in str(error):  # the path of the fork server's socket
+            remedy = "Set TMPDIR to a directory with a shorter name"
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise WorkerError(f"cannot start {who} ({reason}). {remedy}.") from error
 

@@ -183,3 +183,9 @@ def test_a_starting_thread_that_ends_does_not_end_workers():
     samplers[0].obtain_samples(0)
     samplers[0].shutdown()
     assert processes.starter_lasts(mp.get_context("fork"))
+
+
+def test_a_long_directory_for_temporary_files_is_named():
+    named = pytest.raises(WorkerError, match="AF_UNIX path too long.*Set TMPDIR")
+    with named, processes.explained_start_errors("the workers"):
+        raise OSError("AF_UNIX path too long")
