@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlpyt.spaces.action_mask import choices_of
+from rlpyt.spaces.action_mask import choices_of, unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import leaves_of
@@ -127,7 +127,10 @@ def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -
         if found.kind == "shape":
             raise ValueError(text)
         is_float = array.dtype.kind == "f"
-        outside = found.kind == "bounds" if is_category else _exceeds(array, part)
+        if is_category:  # read one-hot, unlike bits
+            outside = found.kind == "bounds" and type(unwrapped(part)).__name__ != "MultiBinary"
+        else:
+            outside = _exceeds(array, part)
         if not integers or not (is_float or outside):
             continue
         if is_category or len(part.shape) >= IMAGE_DIM:

@@ -179,7 +179,7 @@ def test_without_a_token_nothing_is_contacted(run_dir, stand_in, monkeypatch, ca
 @pytest.mark.parametrize(
     "error,code,text",
     [
-        (unreachable(), 1, "cannot be reached"),
+        (unreachable(), 1, "Cannot reach"),
         (http_error(HfHubHTTPError, 503, "Service Unavailable"), 1, "Service Unavailable"),
         (http_error(HfHubHTTPError, 403, "Forbidden\nmore"), 2, "write access"),
     ],

@@ -96,7 +96,6 @@ def test_the_programs_run(tmp_path, monkeypatch, capsys):
         exec(program, scope)
     torch.set_num_threads(threads)
     assert [*scope["returns"]] == [2048, 4096]
-    assert {"cum_steps", "return_", "agent_state_dict"} < scope["best"].keys()
     columns = cells_of(next(tmp_path.rglob("run_1/progress.csv")).read_text().splitlines()[0])
     assert {"ParameterNorm", "DistanceMax", "targetAverage"} <= set(columns)
     assert "2048 steps: return" in capsys.readouterr().out
