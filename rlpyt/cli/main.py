@@ -5,6 +5,8 @@ by a user's environment in training keep their traceback. ``--debug`` anywhere o
 shows the traceback of any error, and lets ``rlpyt train`` do everything in one process.
 """
 
+import atexit
+import contextlib
 import importlib
 import os
 import shlex
@@ -20,7 +22,7 @@ import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
 from rlpyt.utils.logging.console import lose_unwritable_output, printable, say
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.mp_shutdown import wait_for_helpers, wait_for_helpers_at_exit
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
 
 COMMANDS = {
@@ -108,7 +110,10 @@ def end_in_spite_of_threads(code: int) -> None:
     names = [thread.name for thread in others if thread.is_alive()]
     if names:
         say(f"rlpyt: warning: ended although threads were running: {', '.join(names)}", sys.stderr)
-        wait_for_helpers()
+        atexit._run_exitfuncs()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
         os._exit(code)
 
 

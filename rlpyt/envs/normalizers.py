@@ -18,6 +18,8 @@ from gymnasium.vector import (
     VectorWrapper,
 )
 
+from rlpyt.envs.layers import wrappers_of
+
 if TYPE_CHECKING:
     VectorBase = VectorWrapper[Any, Any, Any, Any, Any]
 else:
@@ -129,10 +131,10 @@ def with_raw_rewards(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> tuple[Any
 
 def keys_of_statistics(env: object) -> list[str]:
     """Return the entries of info by RecordEpisodeStatistics, in place of which rlpyt's are used."""
-    layers: list[Any] = [env]
-    while isinstance(layers[-1], Wrapper):
-        layers.append(layers[-1].env)
-    return [layer._stats_key for layer in layers if STATISTICS in _names_of(layer)]
+    found = (layer for layer in wrappers_of(env) if STATISTICS in _names_of(layer))
+    return [
+        getattr(layer, "_stats_key", "episode") for layer in found
+    ]  # the old gym has a fixed one
 
 
 def warn_of(name: str, logged: str) -> None:

@@ -1,4 +1,4 @@
-"""What a run saves and how it continues: snapshots, checkpoints, resuming, after failures too."""
+"""Snapshots and checkpoints of a run, resuming, and what is saved after a failure."""
 
 import contextlib
 import os

@@ -299,7 +299,8 @@ class MinibatchRlBase(CheckpointedRunner):
             WorkerError: a worker died or hung. A checkpoint of the last complete iteration is saved
                 first, as for other errors raised while sampling.
         """
-        stopped, saved = "", None  # a signal after the last iteration has no effect
+        # A signal after the last iteration has no effect. A caller may try again after an error.
+        stopped, saved, handled = "", None, sys.exception()
         # Gradients are needed, also inside the caller's torch.no_grad() or inference_mode().
         gradients = torch.inference_mode(False)
         stops = self.noting_what_is_saved()
@@ -341,7 +342,7 @@ class MinibatchRlBase(CheckpointedRunner):
                     logger.log("Training complete.")
             finally:
                 self._fixed = frozenset()
-                self._end()
+                self._end(handled)
         if stopped and self.rank == 0:
             say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
             if saved and self.says_how_to_resume:
@@ -411,10 +412,11 @@ class MinibatchRlBase(CheckpointedRunner):
         if method is not None:
             method(self, *args)
 
-    def _end(self) -> None:
+    def _end(self, handled: BaseException | None) -> None:
         """Call ``on_end`` of every hook, and shut down even if one of them raises.
 
-        What raises here becomes a note of the error that ends the run, if there is one.
+        What raises here becomes a note of the error that ends the run, if there is one. An error
+        that the caller has already handled is none.
         """
         cause = sys.exception()
         try:
@@ -423,7 +425,7 @@ class MinibatchRlBase(CheckpointedRunner):
                 for hook in reversed(self.hooks):
                     stack.callback(self._call_hook, hook, "on_end")
         except Exception as error:
-            if cause is None:
+            if cause is None or cause is handled:
                 raise
             cause.add_note(f"While the run ended: {type(error).__name__}: {error}")
 
