@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -23,7 +23,7 @@ from rlpyt.utils.checkpoint import MANIFEST, save_checkpoint
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.signed import SIGNATURE, read_json
+from rlpyt.utils.signed import SIGNATURE, leaves, read_json
 from rlpyt.version import REPOSITORY, VERSION
 from rlpyt.vis.curves import plot_runs
 
@@ -128,7 +128,7 @@ def model_card(
     steps = rows.get(STEPS, np.array([]))
     training = f"\n| training | {int(steps[-1]):,} environment steps |" if len(steps) else ""
     curve = f"![Learning curve]({rundir.CURVE})\n\n" if rundir.CURVE in files else ""
-    names = [text for _, text in _strings(described) if re.fullmatch(r"[\w.-]+:[\w.]+", text)]
+    names = [text for _, text in leaves(described) if re.fullmatch(r"[\w.-]+:[\w.]+", str(text))]
     modules = sorted({x.partition(":")[0] for x in names if origin(x.partition(":")[0]) == "user"})
     required = f"\nThis requires the modules {', '.join(modules)}.\n" if modules else ""
     flag, argument = (" --trust", ", trust=True") if modules else ("", "")
@@ -202,22 +202,14 @@ def _is_current(run: Run, path: Path) -> bool:
     return path.is_file() and path.stat().st_mtime >= newest
 
 
-def _strings(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the strings of a description, with the dotted name of each."""
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _strings(item, f"{place}.{key}" if place else str(key))
-    elif isinstance(value, str):
-        yield place, value
-
-
 def _check_paths(described: Mapping[str, Any], file: str) -> None:
     """Check that a description contains no path of this machine.
 
     Raises:
         ValueError: it does; the message names the setting.
     """
-    for name, text in _strings(described):
+    for name, value in leaves(described):
+        text = value if isinstance(value, str) else ""
         absolute = text.startswith(("/", "~", "file:")) or PureWindowsPath(text).is_absolute()
         if absolute or f"{Path.home()}/" in text:
             raise ValueError(
