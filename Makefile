@@ -27,7 +27,7 @@ help:
 	@echo "make test         ruff, mypy and the fast tests (what .ci/run calls)"
 	@echo "make test-slow    learning runs and fault storms; make test-gpu: what needs CUDA"
 	@echo "make test-portable   exactness, layouts, resuming and numerics as on other CPUs (PROFILES='sse avx2')"
-	@echo "make soak         random faults in runs, samplers and sweeps (FAULTS=200)"
+	@echo "make soak         random faults in samplers, runs and sweeps (FAULTS=200)"
 	@echo "make check-package   build and install the package, as strangers get it; its tests"
 	@echo "make lint         ruff and mypy alone; make format: let ruff rewrite"
 	@echo "make docs         the documentation site, in docs/_build"
@@ -63,7 +63,7 @@ check-package: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak.chaos --faults $(FAULTS)
-	$(BIN)/python -m tests.soak.chaos_sweep
+	$(BIN)/python -m benchmarks.chaos_sweep
 
 test-gpu: $(STAMP)
 	$(PYTEST) -m gpu
