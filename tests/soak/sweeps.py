@@ -60,7 +60,8 @@ class SweepTrial(trials.Trial):
         script = directory / "sleeper.py"
         script.write_text(SCRIPT)
         kills, length_s = self.fault.split(), self.runs * self.seconds / self.slots
-        strike.extra_s = length_s + (self.runs + len(kills)) * (self.seconds + 3.0)  # to start
+        launchers = (1 + kills.count("launcher")) * trials.START_S["spawn"]
+        strike.extra_s = length_s + launchers + len(kills) * self.seconds + self.runs * 3.0
         settings = (script, self.runs, make_variants()[0], ["sleeper"], [self.seconds])
         jobs = script_jobs(*settings, retries=len(kills))
         resources = Resources(n_cpu_core=self.slots, set_affinity=False)
