@@ -80,7 +80,7 @@ def test_components_without_bounds_pass_where_they_may():
     ],
 )
 def test_missing_bounds_name_the_component_and_what_helps(low, high, component):
-    message = f"component {component} of the action space.*RescaleAction.*ppo or a2c"
+    message = f"component {component} .*RescaleAction.*ppo or a2c"
     with pytest.raises(ValueError, match=message):
         ActionScale(FloatBox(low, high), bounded=True)
 
@@ -97,14 +97,14 @@ def test_missing_bounds_name_the_component_and_what_helps(low, high, component):
     ],
 )
 def test_other_spaces_are_refused_with_algorithms_that_take_them(space):
-    with pytest.raises(TypeError, match="continuous Box action space.*ppo or a2c.*dqn"):
+    with pytest.raises(TypeError, match="Box.*ppo or a2c.*dqn"):
         box_size(space)
-    with pytest.raises(TypeError, match="continuous Box action space"):
+    with pytest.raises(TypeError, match="continuous Box"):
         ActionScale(space, bounded=True)
 
 
 def test_a_box_of_integers_is_to_be_multi_discrete():
-    with pytest.raises(TypeError, match=r"got Box\(0, 5, .*For integers use MultiDiscrete"):
+    with pytest.raises(TypeError, match=r"got Box\(0, 5, .*MultiDiscrete"):
         box_size(GymSpaceWrapper(spaces.Box(0, 5, (2,), "int32")))
 
 

@@ -30,5 +30,5 @@ def test_what_one_gives_another_takes_in_parameters_buffers_and_settings():
 def test_weights_of_another_model_are_refused():
     ours, _ = weights((3, 2), 5)
     theirs, _ = weights((4, 2), 1)
-    with pytest.raises(ValueError, match=r"other tensors than the master's: \['0.weight'\]"):
+    with pytest.raises(ValueError, match=r"\['0.weight'\]"):
         theirs.load(ours.values())

@@ -288,11 +288,11 @@ def test_agents_for_images(Agent):
 
 def test_other_actions_and_missing_models_are_refused():
     pendulum = make("Pendulum-v1").spaces
-    with pytest.raises(TypeError, match="DqnMlpAgent needs a Discrete action space.*ppo"):
+    with pytest.raises(TypeError, match="DqnMlpAgent .*Discrete.*ppo"):
         DqnMlpAgent().initialize(pendulum)
-    with pytest.raises(TypeError, match="R2d1LstmAgent needs a Discrete action space"):
+    with pytest.raises(TypeError, match="R2d1LstmAgent .*Discrete"):
         dqn_agent_for("r2d1", pendulum)
-    with pytest.raises(ValueError, match="DqnAgent has no ModelCls"):
+    with pytest.raises(ValueError, match="^DqnAgent .*ModelCls"):
         DqnAgent().initialize(SPACES)
 
 

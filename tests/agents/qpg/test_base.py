@@ -178,7 +178,7 @@ def test_anothers_state_is_refused():
     state = initialized("sac").state_dict()
     with pytest.raises(ValueError, match="q3_model"):
         initialized("sac", n_critics=3).load_state_dict(state)
-    with pytest.raises(ValueError, match="must have the networks of this agent"):
+    with pytest.raises(ValueError, match="networks .*'q1_model'"):
         initialized("ddpg").load_state_dict(state)
 
 
@@ -554,7 +554,7 @@ def test_same_batches_from_an_action_server(kind):
 @pytest.mark.parametrize("kind", AGENTS)
 def test_spaces_without_bounds_are_refused(kind):
     spaces = DriftEnv(low=[-1, -np.inf], high=[1, np.inf]).spaces
-    with pytest.raises(ValueError, match="component 1 of the action space.*RescaleAction"):
+    with pytest.raises(ValueError, match="component 1 .*RescaleAction"):
         AGENTS[kind]().initialize(spaces)
 
 
@@ -580,10 +580,10 @@ def test_an_empty_range_is_refused(kind):
         ("ddpg", dict(action_noise_clip=0), "action_noise_clip"),
         ("ddpg", dict(n_critics=0), "n_critics"),
         ("td3", dict(pretrain_std=-0.1), "pretrain_std"),
-        ("td3", dict(pretrain_std=math.inf), "pretrain_std=inf must be finite"),
-        ("td3", dict(pretrain_std=None), 'must be a number or "uniform" for TD3, got None'),
-        ("ddpg", dict(action_std=math.inf), "action_std=inf must be finite"),
-        ("td3", dict(pretrain_std="even"), 'pretrain_std=.even. must be a number or "uniform"'),
+        ("td3", dict(pretrain_std=math.inf), "pretrain_std=inf"),
+        ("td3", dict(pretrain_std=None), '"uniform" .*TD3, got None'),
+        ("ddpg", dict(action_std=math.inf), "action_std=inf"),
+        ("td3", dict(pretrain_std="even"), "pretrain_std=.even."),
         ("td3", dict(target_noise_std=-0.1), "target_noise_std"),
         ("td3", dict(target_noise_clip=-0.1), "noise_clip"),
         ("td3", dict(n_critics=0), "n_critics"),
@@ -620,13 +620,13 @@ class SharedEncoder(QofMuMlpModel):
             "sac",
             QofMuMlpModel,
             dict(nonlinearity=nn.PReLU),
-            r"parameter must be \d+, got mlp\.model\.1\.weight",
+            r"mlp\.model\.1\.weight",
         ),
         (
             "sac",
             QofMuMlpModel,
             dict(nonlinearity=lambda: nn.Softmax(-1)),
-            "mixes critics or samples.*must be elementwise",
+            "mixes .*elementwise",
         ),
     ],
 )

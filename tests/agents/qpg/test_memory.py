@@ -144,13 +144,13 @@ def test_critics_may_have_another_memory_or_none():
     assert own.members("q_model")[0].core.lstm.hidden_size == 6
     none = initialized("sac", q_model_kwargs=dict(memory=None, **NARROW))
     assert none.q_model.recurrent_layer is None and none.n_joined == 2
-    with pytest.raises(ValueError, match=r"q_model_kwargs: memory must be None .* got 'gru'"):
+    with pytest.raises(ValueError, match="q_model_kwargs: memory .*'gru'"):
         AGENTS["sac"](q_model_kwargs=dict(memory="gru", **NARROW)).initialize(SPACES)
     agent = AGENTS["sac"]()
     agent.recurrent = True
-    with pytest.raises(ValueError, match="PiMlpModel must have a recurrent_layer"):
+    with pytest.raises(ValueError, match="PiMlpModel .*recurrent_layer"):
         agent.initialize(SPACES)
-    with pytest.raises(ValueError, match="n_critics must be None for critics with a memory, got 2"):
+    with pytest.raises(ValueError, match="n_critics .*memory, got 2"):
         QofMuMlpModel((3,), [8], A, n_critics=2, memory="gru")
 
 

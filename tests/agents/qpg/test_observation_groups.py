@@ -121,5 +121,5 @@ def test_on_the_command_line(tmp_path):
 
 
 def test_an_unknown_part_is_named():
-    with pytest.raises(ValueError, match="unknown part of observations in critic_observation"):
+    with pytest.raises(ValueError, match="critic_observation 'goal'"):
         initialized(SacAgent, "box", critic_observation=[*CRITIC, "goal"])

@@ -195,14 +195,14 @@ def test_the_agent_keeps_the_contract(action):
 
 @pytest.mark.parametrize("Agent", [Td3Agent, SacVAgent])
 def test_other_agents_name_those_for_the_space(Agent):
-    with pytest.raises(TypeError, match="For discrete actions .* use sac, ppo or a2c"):
+    with pytest.raises(TypeError, match="discrete .*sac, ppo or a2c"):
         Agent().initialize(make("dict").spaces)
 
 
 def test_a_part_without_bounds_is_named():
     free = spaces.Box(-np.inf, np.inf, (2,))
     action = GymSpaceWrapper(spaces.Dict(kind=spaces.Discrete(2), force=free), name="act")
-    with pytest.raises(ValueError, match="part 'action.force' .*finite bounds"):
+    with pytest.raises(ValueError, match="'action.force' .*bounds"):
         SacAgent().initialize(EnvSpaces(GymSpaceWrapper(BOX), action))
 
 
