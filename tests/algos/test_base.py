@@ -18,13 +18,13 @@ def test_coefficients_must_be_finite(Algo, name, value):
 
 
 def test_the_value_loss_has_no_negative_coefficient():
-    with pytest.raises(ValueError, match="value_loss_coeff=-1 must be in"):
+    with pytest.raises(ValueError, match="value_loss_coeff=-1"):
         A2C(value_loss_coeff=-1)
     A2C(entropy_loss_coeff=-0.1)  # penalises entropy
 
 
 def test_atoms_need_finite_bounds():
-    with pytest.raises(ValueError, match="V_max=inf must be finite"):
+    with pytest.raises(ValueError, match="V_max=inf"):
         CategoricalDQN(V_max=float("inf"))
 
 
@@ -33,5 +33,5 @@ def test_atoms_need_finite_bounds():
 )
 def test_switches_are_true_or_false(Algo, name):
     assert getattr(Algo(**{name: 1}), name) is True
-    with pytest.raises(TypeError, match=f"{name}='no' must be True or False"):
+    with pytest.raises(TypeError, match=f"{name}='no'"):
         Algo(**{name: "no"})

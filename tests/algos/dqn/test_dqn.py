@@ -432,16 +432,18 @@ def test_bad_arguments_are_refused(kwargs, error, message):
 def test_bad_ranges_of_variants_are_refused():
     with pytest.raises(ValueError, match="V_max=-3"):
         CategoricalDQN(0, -3)
-    with pytest.raises(TypeError, match="by position and by keyword"):
+    with pytest.raises(TypeError, match=r"\['V_min'\]"):
         CategoricalDQN(0, V_min=1)
-    with pytest.raises(TypeError, match="takes 2 arguments by position"):
+    with pytest.raises(TypeError, match="2 arguments by position"):
         CategoricalDQN(0, 1, 0.9)
     with pytest.raises(ValueError, match="n_tau=0"):
         IQN(n_tau=0)
     assert DQN(0.9, 16, 100).batch_size == 16 and CategoricalDQN(-1, 1, discount=0.5).V_max == 1
 
 
-@pytest.mark.parametrize("least,message", [(240, "has only 240 steps"), (10**6, "is below min_")])
+@pytest.mark.parametrize(
+    "least,message", [(240, "only 240 steps"), (10**6, "^replay_size=.*min_steps_learn")]
+)
 def test_a_run_that_never_learns_runs_with_a_warning(least, message):
     with pytest.warns(UserWarning, match=message):
         algo = DQN(**{**SMALL, "min_steps_learn": least})
@@ -507,7 +509,7 @@ def test_updates_that_void_rows_prevent_are_made_later():
 
 
 def test_agents_that_an_algorithm_cannot_train_are_refused():
-    with pytest.raises(ValueError, match="agent must be recurrent for R2D1, got DqnAgent"):
+    with pytest.raises(ValueError, match="recurrent .*R2D1.* DqnAgent"):
         prepared(R2D1(min_steps_learn=100), AGENTS["dqn"]())
 
 

@@ -311,8 +311,8 @@ def test_frames_are_stored_once_and_give_the_same_loss():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (dict(replay_size=13 * B), "a sequence with its targets takes 10 . 3. Raise replay_size"),
-        (dict(compile_loss=True), "compile_loss must be False for DQN with a memory"),
+        (dict(replay_size=13 * B), f"replay_size={13 * B} .*10 . 3"),
+        (dict(compile_loss=True), "compile_loss"),
     ],
 )
 def test_settings_that_do_not_fit_a_memory_are_refused(settings, message):
@@ -324,7 +324,7 @@ def test_settings_that_do_not_fit_a_memory_are_refused(settings, message):
 def test_settings_of_sequences_without_memory_are_named():
     agent = DqnMlpAgent()
     agent.initialize(CountEnv().spaces)
-    with pytest.warns(UserWarning, match=r"^warmup_T=5 of DQN has no effect, since DqnMlpAgent"):
+    with pytest.warns(UserWarning, match=r"^warmup_T=5 .*DqnMlpAgent"):
         DQN(warmup_T=5).check_parts(agent)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -48,18 +48,18 @@ SEQUENCES = dict(
         (
             QRDQN,
             "dqn",
-            "QRDQN requires quantiles, but DqnAgent provides action values. Use QrDqnMlpAgent or",
+            "QRDQN .* DqnAgent .*QrDqnMlpAgent",
         ),
-        (QRDQN, "cat", "CatDqnAgent provides probabilities of atoms"),
-        (QRDQN, "iqn", "IqnAgent provides quantiles of any fractions"),
+        (QRDQN, "cat", "CatDqnAgent .*atoms"),
+        (QRDQN, "iqn", "IqnAgent .*fractions"),
         (
             DQN,
             "cat",
-            "DQN requires action values, but CatDqnAgent provides .* Use DqnMlpAgent or AtariD",
+            "^DQN .*CatDqnAgent .*DqnMlpAgent",
         ),
-        (DQN, "qr", "QrDqnAgent provides quantiles"),
-        (CategoricalDQN, "dqn", "DqnAgent provides action values. Use CatDqnMlpAgent or"),
-        (IQN, "qr", "Use IqnMlpAgent or AtariIqnAgent"),
+        (DQN, "qr", "QrDqnAgent .*quantiles"),
+        (CategoricalDQN, "dqn", " DqnAgent .*CatDqnMlpAgent"),
+        (IQN, "qr", "IqnMlpAgent"),
     ],
 )
 def test_agents_that_give_something_else_are_refused(Algo, agent, message):
@@ -70,7 +70,7 @@ def test_agents_that_give_something_else_are_refused(Algo, agent, message):
 def test_agents_without_target_are_refused():
     agent = CategoricalMlpAgent()
     agent.initialize(CountEnv().spaces)
-    with pytest.raises(ValueError, match=r"CategoricalMlpAgent provides none\. Use DqnMlpAge"):
+    with pytest.raises(ValueError, match="CategoricalMlpAgent .*DqnMlpAgent"):
         DQN(**SMALL).initialize(agent, 100, BatchSpec(T, B), True, {})
 
 
@@ -100,7 +100,7 @@ class OfDistributions(Named):
 
 def test_a_custom_algorithm_with_its_own_loss_takes_any_agent():
     prepared(OfDistributions(**SMALL), AGENTS["cat"]())
-    with pytest.raises(ValueError, match="Named requires action values, but CatDqnAgent provides"):
+    with pytest.raises(ValueError, match="Named .*CatDqnAgent"):
         prepared(Named(**SMALL), AGENTS["cat"]())
 
 
@@ -114,7 +114,7 @@ class Forgets(UniformReplayBuffer):
 @pytest.mark.parametrize("save", [True, None])
 def test_a_replay_that_cannot_be_saved_is_left_out_and_warned_of_if_it_should_be(save):
     algo = DQN(ReplayBufferCls=Forgets, save_replay=save, **SMALL)
-    said = pytest.warns(UserWarning, match="save_replay=True, but Forgets has no state_dict")
+    said = pytest.warns(UserWarning, match="save_replay=True.*Forgets")
     with said if save else contextlib.nullcontext():
         prepared(algo, AGENTS["dqn"]())
     assert algo.state_dict()["replay"] is None
@@ -127,27 +127,27 @@ def test_a_replay_that_cannot_be_saved_is_left_out_and_warned_of_if_it_should_be
             "uniform",
             {},
             TypeError,
-            "ReplayBufferCls='uniform' must be a replay class, such as U",
+            "ReplayBufferCls='uniform'",
         ),
         (dict(a=1), {}, TypeError, "must be a replay class"),
         (
             UniformReplayBuffer,
             dict(prioritized_replay=True),
             ValueError,
-            "UniformReplayBuffer has no priorities .*=True.. Use .* like PrioritizedReplayBuffer",
+            "UniformReplayBuffer .*prioritized_replay=True",
         ),
-        (PrioritizedReplayBuffer, {}, ValueError, "has priorities .prioritized_replay=False"),
+        (PrioritizedReplayBuffer, {}, ValueError, "prioritized_replay=False"),
         (
             UniformSequenceReplayBuffer,
             {},
             ValueError,
-            "returns sequences. Use a class like UniformRepla",
+            "sequences.* UniformReplayBuffer",
         ),
         (
             UniformReplayFrameBuffer,
             {},
             ValueError,
-            r"frames, but observations are \[3\]. Use a cl",
+            r"frames.* \[3\]",
         ),
     ],
 )
@@ -159,18 +159,14 @@ def test_a_replay_that_contradicts_other_arguments_is_refused(cls, more, error, 
 
 def test_a_replay_of_transitions_is_refused_for_sequences():
     algo = R2D1(ReplayBufferCls=PrioritizedReplayBuffer, input_priorities=False, **SEQUENCES)
-    with pytest.raises(
-        ValueError, match="returns single transitions. Use a class like PrioritizedSequ"
-    ):
+    with pytest.raises(ValueError, match="transitions.* PrioritizedSequence"):
         prepared(algo, AGENTS["r2d1"]())
 
 
 def test_shared_memory_is_asked_for_where_it_is_needed():
     algo, agent = DQN(ReplayBufferCls=UniformReplayBuffer, **SMALL), AGENTS["dqn"]()
     sampler = prepared(algo, agent)
-    with pytest.raises(
-        ValueError, match="not in shared memory.* Use a class like AsyncUniformReplayB"
-    ):
+    with pytest.raises(ValueError, match="shared memory.* AsyncUniform"):
         algo.async_initialize(agent, 100, BatchSpec(T, B), True, sampler.examples)
 
 
@@ -178,12 +174,12 @@ def test_shared_memory_is_asked_for_where_it_is_needed():
     "Algo, name", [(DQN, "double_dqn"), (DQN, "compile_loss"), (R2D1, "input_priorities")]
 )
 def test_switches_are_no_words(Algo, name):
-    with pytest.raises(TypeError, match=f"{name}='no' must be True or False"):
+    with pytest.raises(TypeError, match=f"{name}='no'"):
         Algo(**{name: "no"})
 
 
 def test_whether_to_save_the_replay_is_yes_no_or_none():
-    with pytest.raises(TypeError, match="save_replay='yes' must be True or False"):
+    with pytest.raises(TypeError, match="save_replay='yes'"):
         DQN(save_replay="yes", **SMALL)
 
 
@@ -202,7 +198,7 @@ def test_environments_that_do_not_tell_of_time_limits_are_refused():
         observation=np.zeros(3), action=np.int64(0), reward=np.float32(0), done=np.bool_(0),
         env_info=BatchSpec(1, 2),
     )  # fmt: skip
-    with pytest.raises(ValueError, match="TlUniformReplayBuffer needs `timeout` in env_info"):
+    with pytest.raises(ValueError, match="TlUniformReplayBuffer .*timeout"):
         algo.examples_to_buffer(examples)
 
 
@@ -279,7 +275,7 @@ def test_learning_begins_as_soon_as_there_is_something_to_learn_from(make, agent
 
 
 def test_runs_too_short_for_the_first_window_are_warned_of():
-    with pytest.warns(UserWarning, match="never learns.*once it holds 16 rows of 3 environments"):
+    with pytest.warns(UserWarning, match="never learns.* 16 rows of 3"):
         prepared(R2D1(**SEQUENCES), AGENTS["r2d1"](), n_itr=1)
     prepared(R2D1(**SEQUENCES, replay_ratio=2), AGENTS["r2d1"](), n_itr=2)
 
@@ -354,9 +350,9 @@ def test_clipped_errors_bound_the_priority_of_new_samples():
 
 
 def test_short_batches_of_the_sampler_make_input_priorities_useless():
-    with pytest.warns(UserWarning, match="batch_T=4 .* for n_step_return=5: .* batch_T=6 or more"):
+    with pytest.warns(UserWarning, match="batch_T=4 .*n_step_return=5.* batch_T=6 "):
         prepared(R2D1(**{**SEQUENCES, "n_step_return": 5}), AGENTS["r2d1"](), batch_T=4)
-    with pytest.warns(UserWarning, match="batch_T=3 .* for store_rnn_state_interval=4: "):
+    with pytest.warns(UserWarning, match="batch_T=3 .*store_rnn_state_interval=4"):
         prepared(R2D1(**SEQUENCES), AGENTS["r2d1"](), batch_T=3)
 
 

@@ -263,7 +263,7 @@ def test_a_loss_that_is_not_finite_moves_nothing(algo):
     sampler, samples = sample(CategoricalPgAgent, TinyModel, algo)
     before = [p.detach().clone() for p in sampler.agent.parameters()]
     samples.env.reward[2, 1] = float("nan")
-    with pytest.raises(NonFiniteError, match=r"^the loss is nan\. Look for a learning rate"):
+    with pytest.raises(NonFiniteError, match="^the loss is nan"):
         algo.optimize_agent(3, samples)
     assert all(torch.equal(a, b) for a, b in zip(before, sampler.agent.parameters()))
 
@@ -273,7 +273,7 @@ def test_not_finite_gradient_names_the_parameter():
 
     a, b = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(3))
     step = GradientStep([a, b], torch.optim.Adam, 0.1, None, 1.0, names={a: "pi.0.weight"})
-    with pytest.raises(NonFiniteGradient, match=r"gradient is not finite in pi\.0\.weight\. Look"):
+    with pytest.raises(NonFiniteGradient, match=r"gradient .* pi\.0\.weight"):
         step(a.abs().sqrt().sum() + b.sum())
 
 
@@ -281,7 +281,7 @@ def test_an_overflowing_gradient_norm_is_named():
     from rlpyt.algos.optim import GradientStep
 
     p = torch.nn.Parameter(torch.zeros(2))
-    with pytest.raises(NonFiniteGradient, match="not finite in its norm, which overflows"):
+    with pytest.raises(NonFiniteGradient, match="norm.* overflows"):
         GradientStep([p], torch.optim.SGD, 0.5)((p * 1e30).sum())
 
 
@@ -299,12 +299,12 @@ def test_gradient_step_clips_and_steps():
     [
         (dict(learning_rate=0), ValueError, "learning_rate=0"),
         (dict(learning_rate=float("nan")), ValueError, "learning_rate=nan"),
-        (dict(discount=1.5), ValueError, r"discount=1.5 must be in \[0, 1\]"),
+        (dict(discount=1.5), ValueError, "discount=1.5"),
         (dict(gae_lambda=-0.1), ValueError, "gae_lambda=-0.1"),
         (dict(ratio_clip=0.0), ValueError, "ratio_clip=0.0"),
         (dict(minibatches=0), ValueError, "minibatches=0"),
         (dict(epochs=1.5), TypeError, "epochs=1.5"),
-        (dict(discount="0.9"), TypeError, "discount='0.9' must be a number"),
+        (dict(discount="0.9"), TypeError, "discount='0.9'"),
     ],
 )
 def test_bad_hyperparameters_are_refused(kwargs, error, message):
@@ -319,24 +319,22 @@ def test_bad_hyperparameters_are_refused(kwargs, error, message):
 )  # fmt: skip
 def test_minibatches_that_do_not_divide_the_batch_leave_out_the_remainder(Agent, Model, pieces):
     algo = PPO(minibatches=3, epochs=2)
-    with pytest.warns(UserWarning, match=f"minibatches=3 must divide .* = {pieces}"):
+    with pytest.warns(UserWarning, match=f"minibatches=3 .* = {pieces}"):
         _, samples = sample(Agent, Model, algo)
     algo.optimize_agent(0, samples)
     assert algo.update_counter == 2 * (3 if Agent is CategoricalPgAgent else 4)
     assert algo._batch_size == (9 if Agent is CategoricalPgAgent else T)
-    with pytest.raises(ValueError, match="minibatches=29 must be at most"):
+    with pytest.raises(ValueError, match="minibatches=29"):
         sample(Agent, Model, PPO(minibatches=29))
 
 
 def test_unknown_optimizer_argument_is_named():
-    with pytest.raises(TypeError, match=r"Adam does not take \['momentum'\]"):
+    with pytest.raises(TypeError, match="Adam .*momentum"):
         sample(CategoricalPgAgent, TinyModel, A2C(optim_kwargs=dict(momentum=0.9)))
 
 
 def test_agents_without_values_of_states_are_refused():
-    with pytest.raises(
-        TypeError, match="got DqnMlpAgent. Use an agent such as CategoricalMlpAgent"
-    ):
+    with pytest.raises(TypeError, match="value.* PPO, got DqnMlpAgent"):
         PPO().initialize(DqnMlpAgent(), 10, (4, 2))
 
 

@@ -208,7 +208,7 @@ def test_losses_with_the_single_arguments_of_2020_work_with_one_warning(code, re
     """Research code written for rlpyt runs. `super` needs the class by name here."""
     scope = {}
     exec(code, scope)
-    with pytest.warns(UserWarning, match="Old.loss takes single arguments") as caught:
+    with pytest.warns(UserWarning, match="Old.loss") as caught:
         scope["Old"] = Old = type("Old", (PPO,), {"loss": scope["loss"]})
         Newer = type("Newer", (Old,), {"loss": lambda self, batch: super(Newer, self).loss(batch)})
     assert len(caught) == 1
@@ -241,7 +241,7 @@ def test_a_loss_of_ones_own_leaves_other_statistics_empty():
     info = algo.optimize_agent(0, samples)
     assert len(info.entropy) == 2 and info.piLoss == info.approxKL == []
     algo, samples = ready(OtherLoss(target_kl=0.1))
-    with pytest.raises(ValueError, match="target_kl must be None for OtherLoss"):
+    with pytest.raises(ValueError, match="target_kl .*OtherLoss"):
         algo.optimize_agent(0, samples)
 
 

@@ -247,15 +247,13 @@ def test_an_asynchronous_runner_initializes_in_two_steps():
 
 @pytest.mark.parametrize("algo", [A2C(), PPO()], ids=["a2c", "ppo"])
 def test_what_does_not_correct_for_older_policies_stays_synchronous(algo):
-    with pytest.raises(NotImplementedError, match=f"{type(algo).__name__} does not run async"):
+    with pytest.raises(NotImplementedError, match=type(algo).__name__):
         algo.async_initialize(None, 20, BatchSpec(T, B), True, None)
 
 
 def test_agents_without_values_of_states_are_refused():
     for method in (VTrace().initialize, VTrace().async_initialize):
-        with pytest.raises(
-            TypeError, match="must have a method value.* for VTrace, got DqnMlpAgent"
-        ):
+        with pytest.raises(TypeError, match="value.* VTrace, got DqnMlpAgent"):
             method(DqnMlpAgent(), 10, BatchSpec(T, B), True, None)
 
 

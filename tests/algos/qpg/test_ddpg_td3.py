@@ -385,10 +385,10 @@ GOOD = dict(min_steps_learn=2 * T * B, replay_size=1000, batch_size=16)
         (dict(clip_grad_norm=0), "clip_grad_norm=0"),
         (dict(optim_kwargs=dict(lr=1)), "lr"),
         (dict(save_replay=3), "save_replay"),
-        (dict(prioritized_replay="no"), "prioritized_replay='no' must be True or False"),
-        (dict(bootstrap_timelimit=None), "bootstrap_timelimit=None must be"),
-        (dict(mixed_precision="bfloat16"), "mixed_precision='bfloat16' must be"),
-        (dict(compile_loss="false"), "compile_loss='false' must be"),
+        (dict(prioritized_replay="no"), "prioritized_replay='no'"),
+        (dict(bootstrap_timelimit=None), "bootstrap_timelimit=None"),
+        (dict(mixed_precision="bfloat16"), "mixed_precision='bfloat16'"),
+        (dict(compile_loss="false"), "compile_loss='false'"),
     ],
 )
 def test_bad_settings_are_refused_at_construction(name, bad, message):
@@ -428,7 +428,7 @@ def test_large_learning_rates_are_warned_of_by_the_names_they_came_by(Algo, name
 def test_td3s_policy_learns_at_its_own_rate():
     with pytest.raises(ValueError, match="^mu_learning_rate=0"):
         TD3(mu_learning_rate=0)
-    with pytest.raises(ValueError, match="learning_rate=0.01 and mu_learning_rate=0.02 are two na"):
+    with pytest.raises(ValueError, match="^learning_rate=0.01 and mu_learning_rate"):
         TD3(mu_learning_rate=0.02, learning_rate=0.01)
     assert TD3(mu_learning_rate=0.02, learning_rate=0.02).learning_rate == 0.02
     algo = TD3(mu_learning_rate=0.02, q_learning_rate=0.03, **SMALL)
@@ -440,7 +440,7 @@ def test_td3s_policy_learns_at_its_own_rate():
 @pytest.mark.parametrize("kind", ALGOS)
 def test_a_run_too_short_to_learn_is_warned_of(kind):
     algo = ALGOS[kind](**{**GOOD, "min_steps_learn": 30 * T * B})
-    with pytest.warns(UserWarning, match="never learns in this run"):
+    with pytest.warns(UserWarning, match="never learns.*min_steps_learn"):
         prepared(algo, AGENTS[kind](), n_itr=30)
 
 
@@ -475,7 +475,7 @@ def test_critics_say_themselves_how_many_quantiles_they_give(kind):
     agent = AGENTS[kind]()
     agent.QModelCls = QuantileCritic
     if kind != "sac":
-        with pytest.raises(ValueError, match="critics return n_quantiles=5 each. Use SAC"):
+        with pytest.raises(ValueError, match="n_quantiles=5"):
             prepared(ALGOS[kind](**SMALL), agent)
         return
     algo = ALGOS[kind](n_drop_quantiles=2, **SMALL)

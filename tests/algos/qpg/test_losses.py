@@ -231,7 +231,7 @@ def test_a_loss_of_other_parameters_is_refused():
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match="depends on no parameter"):
+        with pytest.raises(ValueError, match="no parameter"):
             step(torch.nn.Parameter(torch.ones(2)).sum())
 
 
@@ -247,6 +247,6 @@ def test_what_is_not_finite_moves_nothing_and_is_named():
     before = [p.detach().clone() for p in step.parameters]
     losses = losses_of(first, pair, number, torch.randn(6, 3))
     bad = torch.sqrt((pair[0][1] * 0).sum())  # 0, with an infinite gradient
-    with pytest.raises(NonFiniteError, match="not finite in q: weight"):
+    with pytest.raises(NonFiniteError, match="gradient .* q: weight"):
         step(sum(losses) + bad)
     assert all(torch.equal(a, b) for a, b in zip(before, step.parameters))

@@ -448,10 +448,10 @@ def test_a_value_networks_policy_may_rest_too():
         (dict(reward_scale=0), "reward_scale=0"),
         (dict(target_entropy="none"), "target_entropy"),
         (dict(target_entropy=float("nan")), "target_entropy"),
-        (dict(target_entropy=-math.inf), "target_entropy=-inf must be finite"),
-        (dict(fixed_alpha=math.inf), "fixed_alpha=inf must be finite"),
-        (dict(reward_scale=math.inf), "reward_scale=inf must be finite"),
-        (dict(reparameterize="no"), "reparameterize='no' must be True or False"),
+        (dict(target_entropy=-math.inf), "target_entropy=-inf"),
+        (dict(fixed_alpha=math.inf), "fixed_alpha=inf"),
+        (dict(reward_scale=math.inf), "reward_scale=inf"),
+        (dict(reparameterize="no"), "reparameterize='no'"),
         (dict(n_target_critics=0), "n_target_critics=0"),
         (dict(n_drop_quantiles=-1), "n_drop_quantiles=-1"),
     ],
@@ -469,22 +469,22 @@ def test_value_networks_regularization_is_checked():
 @pytest.mark.parametrize(
     "Algo, make, message",
     [
-        (SAC, DqnMlpAgent, "SAC requires a squashed Gaussian policy.*Use SacAgent"),
-        (SAC, AGENTS["ddpg"], "DdpgAgent provides a deterministic policy"),
+        (SAC, DqnMlpAgent, "^SAC .*DqnMlpAgent .*SacAgent"),
+        (SAC, AGENTS["ddpg"], "^SAC .*DdpgAgent"),
         (
             SAC,
             AGENTS["sac_v"],
-            r"SacAgent of rlpyt.agents.qpg.sac_v_agent provides.*values of states. Use SacAgent of "
-            r"rlpyt.agents.qpg.sac_agent .sac_v_agent's: SAC_V",
+            r"SacAgent of rlpyt.agents.qpg.sac_v_agent .*SacAgent of "
+            r"rlpyt.agents.qpg.sac_agent .*SAC_V",
         ),
         (SAC, GaussianMlpAgent, "provides none"),
         (SAC_V, AGENTS["sac"], "sac_v_agent"),
-        (DDPG, AGENTS["sac"], "DDPG requires a deterministic.*SacAgent .*provides a squashed"),
+        (DDPG, AGENTS["sac"], "^DDPG .*SacAgent "),
         (DDPG, AGENTS["td3"], "Use DdpgAgent"),
         (DDPG, DqnMlpAgent, "action values"),
         (TD3, AGENTS["ddpg"], "Use Td3Agent"),
         (TD3, R2d1LstmAgent, "TD3"),
-        (SAC, lambda: AGENTS["sac"](n_critics=2), "n_target_critics must be at most .*=2, got 3"),
+        (SAC, lambda: AGENTS["sac"](n_critics=2), "n_target_critics .*n_critics=2"),
     ],
 )
 def test_other_agents_are_refused(Algo, make, message):
@@ -604,7 +604,7 @@ def test_compiled_losses_are_the_plain_ones(kind, kwargs):
 
 
 def test_a_replay_ratio_that_gives_no_update_is_warned_of():
-    with pytest.warns(UserWarning, match="never learns in this run"):
+    with pytest.warns(UserWarning, match="never learns.*replay_ratio"):
         prepared(SAC(**{**SMALL, "replay_ratio": 1e-6}), AGENTS["sac"]())
     with pytest.raises(ValueError, match="replay_ratio"):
         SAC(**{**SMALL, "replay_ratio": float("inf")})
@@ -627,7 +627,7 @@ class Summed(DDPG):
 def test_values_are_checked_where_they_are_used_and_not_before(Algo):
     algo = Algo(**SMALL)
     sampler = prepared(algo, AGENTS["ddpg"](QModelCls=Wide))
-    wrong = pytest.raises(ValueError, match=r"shape \[16\].*got \[16, 6\].*squeeze")
+    wrong = pytest.raises(ValueError, match=r"critics .*\[16\].*got \[16, 6\]")
     with wrong if Algo is DDPG else contextlib.nullcontext():
         for itr in range(4):
             algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
@@ -637,7 +637,7 @@ def test_values_are_checked_where_they_are_used_and_not_before(Algo):
 def test_priorities_need_recorded_errors():
     algo = Summed(prioritized_replay=True, **SMALL)
     fill(algo, prepared(algo, AGENTS["ddpg"](QModelCls=Wide)))
-    with pytest.raises(ValueError, match=r"False for Summed.*record\(tdAbsErr"):
+    with pytest.raises(ValueError, match="prioritized_replay .*Summed"):
         one_update(algo)
 
 

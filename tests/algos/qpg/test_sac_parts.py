@@ -325,9 +325,9 @@ def test_default_targets_of_entropies():
 @pytest.mark.parametrize(
     "algo, agent, action, error",
     [
-        (dict(action_prior="gaussian"), {}, "discrete", 'action_prior must be "uniform"'),
-        (dict(target_entropy=-1.0), {}, "dict", 'target_entropy must be "auto"'),
-        ({}, dict(q_model_kwargs=dict(n_quantiles=5)), "discrete", "n_quantiles must be None"),
+        (dict(action_prior="gaussian"), {}, "discrete", "action_prior"),
+        (dict(target_entropy=-1.0), {}, "dict", "target_entropy"),
+        ({}, dict(q_model_kwargs=dict(n_quantiles=5)), "discrete", "n_quantiles"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(algo, agent, action, error):

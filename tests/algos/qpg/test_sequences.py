@@ -343,12 +343,12 @@ def test_redq_and_tqc_train_with_memory(setting):
 
 
 def test_what_does_not_fit_is_refused_before_any_update():
-    with pytest.raises(ValueError, match="a sequence with its targets takes 9 . 3"):
+    with pytest.raises(ValueError, match=f"replay_size={12 * B} .* 9 . 3"):
         prepared(algo_of("sac", replay_size=12 * B), AGENTS["sac"](model_kwargs=GRU))
     wide = dict(memory=dict(kind="gtrxl", window=20, num_heads=2), lstm_size=4, **NARROW)
-    with pytest.raises(ValueError, match="window=20 must be at most"):
+    with pytest.raises(ValueError, match="window=20"):
         prepared(algo_of("td3"), AGENTS["td3"](model_kwargs=wide))
-    with pytest.raises(ValueError, match="compile_loss must be False"):
+    with pytest.raises(ValueError, match="compile_loss"):
         prepared(algo_of("ddpg", compile_loss=True), AGENTS["ddpg"](model_kwargs=GRU))
 
 
