@@ -53,21 +53,21 @@ def test_the_number_of_ranks_chooses_the_runner(tmp_path):
     assert [affinity["cuda_idx"] for affinity in runner.affinities] == [1, 2, 3]
     options = options.updated({"eval_interval_steps": 320, "device": "cpu"})
     assert isinstance(build_runner(options, tmp_path), SyncRlEval)
-    with pytest.raises(ValueError, match="ranks=0 must be"):
+    with pytest.raises(ValueError, match="ranks=0"):
         build_runner(options.updated({"ranks": 0}), tmp_path)
-    with pytest.raises(ValueError, match=r"ranks must be at most \d+ on \d+ cores, got 5000"):
+    with pytest.raises(ValueError, match="ranks .*cores, got 5000"):
         build_runner(options.updated({"ranks": 5000}), tmp_path)
     n = n_granted_cpus() + 1
-    with pytest.warns(UserWarning, match=f"ranks={n} on {n - 1} cores: ranks will share cores"):
+    with pytest.warns(UserWarning, match=f"ranks={n} on {n - 1} cores"):
         build_runner(options.updated({"ranks": n}), tmp_path)
 
 
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["-2", "--sampler.asynchronous"], "max_lead=-2 must be at least 0, or -1"),
-        (["0"], "max_lead=0 is for asynchronous runs"),
-        (["-1"], "max_lead=-1 is for asynchronous runs"),
+        (["-2", "--sampler.asynchronous"], "max_lead=-2"),
+        (["0"], "max_lead=0"),
+        (["-1"], "max_lead=-1"),
     ],
 )
 def test_an_invalid_lead_is_refused(flags, said, tmp_path):
@@ -79,10 +79,10 @@ def test_an_invalid_lead_is_refused(flags, said, tmp_path):
 def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
     for name, value in dict(RANK=0, WORLD_SIZE=2, MASTER_ADDR="h", MASTER_PORT=1).items():
         monkeypatch.setenv(name, str(value))
-    with pytest.raises(UsageError, match="torchrun requires --run-dir"):
+    with pytest.raises(UsageError, match="torchrun .*--run-dir"):
         main(["a2c", "CartPole-v1"])
     options, _ = read_flags("a2c", "CartPole-v1", ["--ranks", "3"])
-    with pytest.raises(ValueError, match="ranks must be the number started by torchrun, 2, got 3"):
+    with pytest.raises(ValueError, match="ranks .*torchrun, 2, got 3"):
         build_runner(options, tmp_path)
 
 
@@ -109,5 +109,5 @@ def test_ray_cannot_be_asynchronous(tmp_path):
     options, _ = read_flags(
         "a2c", "CartPole-v1", ["--sampler.kind", "ray", "--sampler.asynchronous"]
     )
-    with pytest.raises(ValueError, match="cannot be asynchronous"):
+    with pytest.raises(ValueError, match="kind='ray' .*asynchronous"):
         build_runner(options, tmp_path)
