@@ -118,18 +118,18 @@ def test_one_trajectory(reach_terminal):
 def test_mismatched_logits_and_actions_are_named():
     behavior, target, actions = logits_batch()
     rest = [torch.zeros(T, B)] * 3 + [torch.zeros(B)]
-    with pytest.raises(ValueError, match=r"behavior_policy_logits of shape \(7, 3, 3\)"):
+    with pytest.raises(ValueError, match=r"behavior_policy_logits .*\(7, 3, 3\)"):
         from_logits(behavior[..., :3], target, actions, *rest)
-    with pytest.raises(ValueError, match=r"shape \(7, 3, 4\) must have shape \(3, 7\)"):
+    with pytest.raises(ValueError, match=r"\(7, 3, 4\) .*\(3, 7\)"):
         from_logits(behavior, target, actions.T, *rest)
 
 
 @pytest.mark.parametrize("name", ["clip_rho_threshold", "clip_pg_rho_threshold"])
 def test_thresholds_must_be_positive(name):
     good = (LOG_RHOS, DISCOUNTS, REWARDS, VALUES, 16.0)
-    with pytest.raises(ValueError, match=rf"{name}=0 must be in \(0, inf\]"):
+    with pytest.raises(ValueError, match=f"{name}=0"):
         from_importance_weights(*good, **{name: 0})
-    with pytest.raises(TypeError, match=f"{name}='1' must be a number"):
+    with pytest.raises(TypeError, match=f"{name}='1'"):
         from_importance_weights(*good, **{name: "1"})
 
 
@@ -138,11 +138,11 @@ def test_mismatched_shapes_are_named():
     for at, name in enumerate(["log_rhos", "discounts", None, "values"]):
         if name is not None:
             bad = [x[:2] if i == at else x for i, x in enumerate(good)]
-            words = rf"{name} of shape \(2, 1\) must have the shape of rewards, \(3, 1\)"
+            words = rf"{name} .*\(2, 1\) .*rewards, \(3, 1\)"
             with pytest.raises(ValueError, match=words):
                 from_importance_weights(*bad)
-    with pytest.raises(ValueError, match=r"bootstrap_value must have one value .* got \(2,\)"):
+    with pytest.raises(ValueError, match=r"bootstrap_value .*\(2,\)"):
         from_importance_weights(*good[:4], np.zeros(2))
     one = np.zeros(3)
-    with pytest.raises(ValueError, match=r"target_logprobs of shape \(1,\) must .* of Rs, \(3,\)"):
+    with pytest.raises(ValueError, match=r"target_logprobs .*\(1,\) .* Rs, \(3,\)"):
         vtrace(one, one[:1], 0.9, one, one, 0.0, False)

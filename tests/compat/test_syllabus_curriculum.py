@@ -89,7 +89,7 @@ def test_curricula_that_require_every_step_are_refused():
     class Steps(StandIn):
         requires_step_updates = True
 
-    with pytest.raises(ValueError, match="Steps requires updates at every step"):
+    with pytest.raises(ValueError, match="Steps .*every step"):
         SyllabusCurriculum(Steps())
 
 
@@ -107,7 +107,7 @@ def test_state_where_there_is_one():
     second.load_state_dict(first.state_dict())
     assert len(second.curriculum.told) == 1
     assert second.sample(9).tolist() == first.sample(9).tolist()
-    with pytest.warns(UserWarning, match="StandIn has no state_dict"):
+    with pytest.warns(UserWarning, match="StandIn .*state_dict"):
         begun(StandIn()).load_state_dict(begun(StandIn()).state_dict())
 
 
@@ -164,7 +164,7 @@ def test_the_packages_prioritised_level_replay_is_refused(curricula):
 
     space = LevelEnv().observation_space
     inner = curricula.PrioritizedLevelReplay(DiscreteTaskSpace(6), space)
-    with pytest.raises(ValueError, match="PrioritizedLevelReplay requires updates at every step"):
+    with pytest.raises(ValueError, match="PrioritizedLevelReplay .*every step"):
         SyllabusCurriculum(inner)
 
 
@@ -177,5 +177,5 @@ def test_the_packages_sequences(curricula):
 
 
 def test_objects_that_are_not_curricula_are_refused():
-    with pytest.raises(TypeError, match="must be a curriculum of syllabus.core"):
+    with pytest.raises(TypeError, match="syllabus.core"):
         SyllabusCurriculum(object())

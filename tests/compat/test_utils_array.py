@@ -26,7 +26,7 @@ def test_select_at_a_single_index():
 
 @pytest.mark.parametrize("shape", [(T, B), (B, T, 4)])
 def test_select_refuses_leading_dimensions_that_do_not_match(shape):
-    with pytest.raises(ValueError, match=r"array of shape .* must have shape \(5, 3\) \+"):
+    with pytest.raises(ValueError, match=r"array .*\(5, 3\) \+"):
         A.select_at_indexes(np.zeros((T, B), int), np.zeros(shape))
 
 
