@@ -143,7 +143,7 @@ def test_success_may_be_anything_of_an_episode():
     curriculum = begun(LearningProgress(2, success=lambda r: float(r.length > 5), p_theta=0.1))
     curriculum.update(1, result(return_=99.0, length=7))
     assert curriculum.fast.tolist() == [0, 1]
-    with pytest.raises(ValueError, match=r"success=99.0 must be in \[0, 1\]"):
+    with pytest.raises(ValueError, match="success=99.0"):
         begun(LearningProgress(2, p_theta=0.1)).update(0, result(99.0))
     with pytest.raises(ValueError, match="epsilon"):
         LearningProgress(2, epsilon=0.0)
@@ -294,7 +294,7 @@ def test_the_effective_number_of_tasks():
 
 
 def test_a_curriculum_must_choose():
-    with pytest.raises(NotImplementedError, match="Curriculum must implement sample"):
+    with pytest.raises(NotImplementedError, match="Curriculum .*sample"):
         begun(Curriculum(3)).sample(1)
 
 
@@ -305,16 +305,16 @@ def test_state_that_a_checkpoint_cannot_store_is_named():
 
     listening = Listening(3)
     listening.initialize(np.random.default_rng(0))
-    with pytest.raises(TypeError, match=r"Listening._state contains 'heard': EpisodeResult .* lis"):
+    with pytest.raises(TypeError, match="Listening._state .*'heard': EpisodeResult"):
         listening.state_dict()
 
 
 def test_samplers_refuse_objects_that_are_not_curricula():
     for wrong in (PrioritizedLevelReplay, "level-replay"):
-        with pytest.raises(TypeError, match=r"such as .*PrioritizedLevelReplay\(64\)"):
+        with pytest.raises(TypeError, match="curriculum.*PrioritizedLevelReplay"):
             SerialSampler(CountEnv, {}, batch_T=2, batch_B=1, curriculum=wrong)
 
 
 def test_progress_is_of_numbered_tasks():
-    with pytest.raises(ValueError, match="LearningProgress needs numbered tasks"):
+    with pytest.raises(ValueError, match="LearningProgress .*numbered"):
         LearningProgress(([0.0], [1.0]))
