@@ -87,7 +87,7 @@ def test_noise_is_used_once_and_then_torch_draws():
 def test_noise_of_the_wrong_shape_is_refused_and_forgotten():
     distribution = Categorical(A)
     distribution.set_noise(torch.rand(B, 1))
-    with pytest.raises(ValueError, match="noise must have the shape"):
+    with pytest.raises(ValueError, match="noise .*shape"):
         distribution.sample(DistInfo(probabilities(B, A)))
     distribution.sample(DistInfo(probabilities(B, A)))
     distribution.set_noise(torch.rand(B, 1))
@@ -215,7 +215,7 @@ def test_dtypes_as_asked():
 
 
 def test_impossible_sizes_are_refused():
-    with pytest.raises(ValueError, match="dim must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="^dim .*got 0"):
         Categorical(0)
     with pytest.raises(ValueError, match="dims must hold"):
         MultiCategorical([2, 0])

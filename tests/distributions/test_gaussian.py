@@ -97,12 +97,12 @@ def test_with_an_infinite_deviation_samples_are_uniform_within_the_bounds(limits
 
 
 def test_an_infinite_deviation_needs_bounds_and_is_one_number():
-    with pytest.raises(ValueError, match=r"std=inf: .* needs bounds \(clip or squash\)"):
+    with pytest.raises(ValueError, match="std=inf.*clip or squash"):
         Gaussian(A, std=math.inf)
-    with pytest.raises(ValueError, match="one number for all components"):
+    with pytest.raises(ValueError, match=r"^std=\[inf, 1\.0\]"):
         Gaussian(A, clip=1, std=[math.inf, 1.0])
     distribution = Gaussian(A, clip=1, std=math.inf)
-    with pytest.raises(ValueError, match="clip=None leaves no bounds"):
+    with pytest.raises(ValueError, match="clip=None"):
         distribution.set_clip(None)
 
 
@@ -233,9 +233,9 @@ def test_a_zero_std_is_deterministic():
         ({"std": -1.0}, "std="),
         ({"std": [1.0, 2.0, 3.0]}, "std="),
         ({"clip": 0.0}, "clip="),
-        ({"min_std": 0.0}, "min_std must be positive"),
+        ({"min_std": 0.0}, "min_std .*got 0.0"),
         ({"min_std": 2.0, "max_std": 1.0}, "max_std="),
-        ({"clip": 1.0, "squash": 1.0}, "must not both be set"),
+        ({"clip": 1.0, "squash": 1.0}, "^clip .*squash"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
