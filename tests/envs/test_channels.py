@@ -75,7 +75,7 @@ def test_pixels_bounds_and_dtype_are_transposed(dtype):
 
 
 def test_observations_that_are_not_images_are_refused_or_unchanged():
-    with pytest.raises(ValueError, match=r"channels_first requires image observations.*CartPole"):
+    with pytest.raises(ValueError, match="channels_first .*CartPole"):
         make("CartPole-v1", channels_first=True)
     assert make("CartPole-v1", channels_first=None).reset().shape == (4,)
     for space in (spaces.Discrete(3), spaces.Dict(a=spaces.Box(0, 1, (5, 5, 2)))):

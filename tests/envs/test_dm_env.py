@@ -94,7 +94,7 @@ def test_wrappers_of_gymnasium_may_lie_around_the_adapter():
 
 
 def test_what_has_no_space_is_named():
-    with pytest.raises(TypeError, match=r"spec observation\['name'\] must be of numbers"):
+    with pytest.raises(TypeError, match=r"observation\['name'\]"):
         space_of({"name": specs.StringArray(())}, "observation")
-    with pytest.raises(TypeError, match="must return an environment of dm_env"):
+    with pytest.raises(TypeError, match="environment of dm_env"):
         DmEnv(lambda seed: None)

@@ -156,11 +156,11 @@ def test_masks_are_added_once():
 
 
 FAULTS = {
-    "missing": "info\\['action_mask'\\] is missing or None. Return a mask from reset",
-    "short": r"vector of 6 entries, one for each choice of Discrete\(6\), got shape \(5,\)",
-    "values": "must have entries 0 or 1, got",
-    "text": "must have entries 0 or 1, got",
-    "object": "must have entries 0 or 1, got",
+    "missing": r"info\['action_mask'\] .*None",
+    "short": r"action_mask .*Discrete\(6\), got shape \(5,\)",
+    "values": "action_mask.* 0 or 1, got",
+    "text": "action_mask.* 0 or 1, got",
+    "object": "action_mask.* 0 or 1, got",
 }
 
 
@@ -190,7 +190,7 @@ def test_a_mask_that_reset_does_not_return_is_refused(action):
     if isinstance(action, spaces.Box):  # it cannot be a mask of actions
         assert env.step(env.action_space.sample()).env_info._fields == ("action_mask", "timeout")
         return
-    with pytest.raises(ValueError, match="of step has 'action_mask', but that of reset had none"):
+    with pytest.raises(ValueError, match="step .*'action_mask'.* reset"):
         env.step(0)
 
 
@@ -238,7 +238,7 @@ def play(env, n):
 )
 def test_a_mask_that_appears_later_is_refused(masked, where, others):
     env = GymEnvWrapper(Sometimes(masked, others))
-    message = f"info of {where} has 'action_mask', but that of .*reset had none. Return a mask from"
+    message = f"{where} .*'action_mask'.* reset"
     with pytest.raises(ValueError, match=message):
         play(env, 12)
 
@@ -248,7 +248,7 @@ def test_a_mask_that_appears_later_is_refused(masked, where, others):
 def test_a_mask_of_a_vector_environment_that_appears_later_is_refused(masked, mode):
     make = lambda: Sometimes(masked, {"x": 1.0})
     envs = adapt(SyncVectorEnv([make, make], autoreset_mode=mode))
-    with pytest.raises(ValueError, match=r"has 'action_mask', but that of .*reset had none"):
+    with pytest.raises(ValueError, match="of (step|reset) .*'action_mask'.* reset"):
         play(envs, 12)
 
 
@@ -394,14 +394,14 @@ def test_a_final_observation_keeps_its_mask(mode, adapted):
 
 @pytest.mark.parametrize("cls", [SyncVectorEnv, WithMethod])
 def test_a_method_without_masks_of_final_observations_is_refused(cls):
-    with pytest.raises(ValueError, match="no masks of final observations, which SAME_STEP needs"):
+    with pytest.raises(ValueError, match="masks of final .*SAME_STEP"):
         adapt(cls([env_of("method")] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
 
 
 def test_vector_environments_that_lack_a_mask_are_refused():
     envs = adapt(SyncVectorEnv([lambda: MaskedEnv(fault="missing", length=20)] * 2))
     envs.reset()
-    with pytest.raises(ValueError, match="info has no 'action_mask' of row 0"):
+    with pytest.raises(ValueError, match="'action_mask' of row 0"):
         for _ in range(5):
             mask = envs.source.env.envs[0].parts, envs.source.env.envs[1].parts
             envs.step(np.array([np.flatnonzero(parts[0])[0] for parts in mask]))
@@ -413,7 +413,7 @@ def test_fractions_in_masks_of_vector_environments_are_refused():
             return np.zeros(1, np.float32), {"action_mask": np.array([1.0, 0.5])}
 
     envs = VectorActionMask(SyncVectorEnv([Half, Half]))
-    with pytest.raises(ValueError, match="must have entries 0 or 1, got 0.5. Return booleans"):
+    with pytest.raises(ValueError, match="0 or 1, got 0.5"):
         envs.reset()
 
 
@@ -426,11 +426,11 @@ def test_the_conformance_check_takes_valid_actions(source):
 def test_the_conformance_check_finds_a_mask_that_allows_nothing():
     from rlpyt.testing.report import ConformanceError
 
-    with pytest.raises(ConformanceError, match="action_mask must allow an action"):
+    with pytest.raises(ConformanceError, match="action_mask .*allow"):
         check_env(MaskedEnv, dict(fault="empty", fault_at=2, length=20))
-    with pytest.raises(ConformanceError, match="action_mask must allow an action"):
+    with pytest.raises(ConformanceError, match="action_mask .*allow"):
         check_env(MaskedEnv, dict(fault="final"))
-    with pytest.raises(ConformanceError, match="entries 0 or 1, got 3"):
+    with pytest.raises(ConformanceError, match="0 or 1, got 3"):
         check_env(MaskedEnv, dict(fault="large", fault_at=2, length=20))
 
 

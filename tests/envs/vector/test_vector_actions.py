@@ -29,19 +29,19 @@ def test_discrete(dtype, own):
         np.testing.assert_array_equal(check(good), good)
         np.testing.assert_array_equal(check(good.tolist()), good)
         assert check(good).dtype == (space or spaces.Discrete(3)).dtype
-        with pytest.raises(ValueError, match=r"row 2 .*is 3, must be in \[0, [23][\])]"):
+        with pytest.raises(ValueError, match=r"row 2 .*3, .*\[0, [23][\])]"):
             check(np.array([0, 2, 3, 2], dtype))
-        with pytest.raises(ValueError, match=r"shape \(3,\), expected \(4,\).*4 environments"):
+        with pytest.raises(ValueError, match=r"shape \(3,\), .*\(4,\)"):
             check(good[:3])
         with pytest.raises(ValueError, match="shape"):
             check(good[:, None])
         with pytest.raises(ValueError, match="shape"):
             check(2)
-        with pytest.raises(TypeError, match="float64, expected integers"):
+        with pytest.raises(TypeError, match="float64, .*integers"):
             check(good.astype(float))
-        with pytest.raises(TypeError, match="expected integers"):
+        with pytest.raises(TypeError, match="integers"):
             check(["0", "1", "2", "0"])
-        with pytest.raises(TypeError, match="expected integers"):
+        with pytest.raises(TypeError, match="integers"):
             check([[0], [1, 2], [0], [0]])
 
 
@@ -69,11 +69,11 @@ def test_boxes_with_bounds_alike_and_different(dtype):
             for bad in (1.5, np.nan, np.inf, -np.inf):
                 wrong = good.copy()
                 wrong[1, 0] = bad
-                with pytest.raises(ValueError, match=rf"row 1 entry \[0\] is {bad}, must be in"):
+                with pytest.raises(ValueError, match=rf"row 1 entry \[0\] is {bad},"):
                     check(wrong)
             with pytest.raises(ValueError, match="shape"):
                 check(good[:2])
-            with pytest.raises(TypeError, match="expected numbers"):
+            with pytest.raises(TypeError, match="numbers"):
                 check(good.astype(str))
         assert gym_action_check(space, 3)(good).dtype == dtype
 
@@ -98,7 +98,7 @@ def test_bounds_of_float64_are_met_exactly():
 def test_several_integers():
     for check in both(spaces.MultiDiscrete([3, 5]), 2):
         np.testing.assert_array_equal(check(np.array([[2, 4], [0, 0]])), [[2, 4], [0, 0]])
-        with pytest.raises(ValueError, match=r"row 0 entry \[0\] is 3, must be in \[0, 2\]"):
+        with pytest.raises(ValueError, match=r"row 0 entry \[0\] is 3, .*\[0, 2\]"):
             check(np.array([[3, 0], [0, 0]]))
         with pytest.raises(TypeError, match="integers"):
             check(np.zeros((2, 2)))

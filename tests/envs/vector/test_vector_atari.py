@@ -129,7 +129,7 @@ def test_continuous_actions():
 
 
 def test_batches_smaller_than_the_number_of_games_are_refused():
-    with pytest.raises(UnsupportedVectorEnv, match="batch_size=1 must equal num_envs=2"):
+    with pytest.raises(UnsupportedVectorEnv, match="batch_size=1 .*num_envs=2"):
         adapt(breakout(batch_size=1))
 
 

@@ -102,7 +102,7 @@ def test_wrong_actions_never_reach_native_code(action, error):
 def test_wrong_atari_and_continuous_actions():
     envs = EnvPoolVector(pool("Pong-v5", n=2))
     envs.reset()
-    with pytest.raises(ValueError, match=r"row 1 is 99, must be in \[0, 6\)"):
+    with pytest.raises(ValueError, match=r"row 1 is 99, .*\[0, 6\)"):
         envs.step(np.array([0, 99]))
     envs = EnvPoolVector(pool("Pendulum-v1", n=2))
     envs.reset()
@@ -112,7 +112,7 @@ def test_wrong_atari_and_continuous_actions():
 
 
 def test_pools_that_cannot_be_batches_are_refused():
-    with pytest.raises(UnsupportedVectorEnv, match="batch_size=2 must equal num_envs=3"):
+    with pytest.raises(UnsupportedVectorEnv, match="batch_size=2 .*num_envs=3"):
         adapt(pool(batch_size=2))
     with pytest.raises(UnsupportedVectorEnv, match="make_gymnasium"):
         adapt(envpool.make_dm("CartPole-v1", num_envs=2))

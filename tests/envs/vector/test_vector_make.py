@@ -69,5 +69,5 @@ def test_unknown_ids_have_the_nearest_names():
 
 
 def test_functions_are_refused():
-    with pytest.raises(TypeError, match="requires an environment id, got <function"):
+    with pytest.raises(TypeError, match="id, got <function"):
         make_vec(lambda: None, 2)

@@ -130,7 +130,7 @@ def test_observations_of_another_shape_are_not_broadcast(where):
     action = np.zeros(2, int)
     envs.step(action)
     envs.step(action)
-    with pytest.raises(ValueError, match=r"environment 1 must have shape \(3,\), got \(1,\)"):
+    with pytest.raises(ValueError, match=r"environment 1 .*\(3,\), got \(1,\)"):
         if where == "step":
             envs.step(action)
         envs.reset()

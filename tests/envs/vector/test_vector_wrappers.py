@@ -196,7 +196,7 @@ def test_statistics_are_copies_and_named_from_the_inside_out():
     assert (envs.env.moments[0].mean == 77).all()
     inner = StandardizeObservation(oracle())
     inner.load_statistics(learnt)  # the outer one's are passed over
-    with pytest.raises(ValueError, match="must contain StandardizeReward"):
+    with pytest.raises(ValueError, match="StandardizeReward"):
         StandardizeReward(oracle()).load_statistics(learnt)
 
 
@@ -276,7 +276,7 @@ def test_fields_are_extracted():
     envs = ExtractField(dicts(), ["seen", "what"])
     assert envs.observation_space.names == ("seen", "what")
     assert envs.reset()._fields == ("seen", "what")
-    with pytest.raises(ValueError, match=r"key='there' must be .*'where'"):
+    with pytest.raises(ValueError, match="key='there' .*'where'"):
         ExtractField(dicts(), "there")
     with pytest.raises(ValueError, match="must be a field"):
         ExtractField(oracle(), "where")
