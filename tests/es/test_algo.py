@@ -209,7 +209,7 @@ def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match="Try batch_B=5"):
         CmaesAlgo(popsize=5, episodes=3).checked_popsize(8)
     arguments = dict(n_itr=1, batch_spec=None, examples=None)
-    with pytest.raises(TypeError, match="needs an EsAgent, got CategoricalMlpAgent"):
+    with pytest.raises(TypeError, match="EsAgent, got CategoricalMlpAgent"):
         algo.initialize(CategoricalMlpAgent(), mid_batch_reset=False, **arguments)
 
 
@@ -221,7 +221,7 @@ def test_a_saved_state_of_another_generation_size_is_refused(settings, batch_B):
     other = initialized(CmaesAlgo(**settings), sampler=dict(batch_B=batch_B))
     try:
         before = other.algo.state_dict()["strategy"]
-        with pytest.raises(ValueError, match=r"popsize=4 and .* got popsize=8 and episodes=1"):
+        with pytest.raises(ValueError, match="popsize=4 .*popsize=8 and episodes=1"):
             other.algo.load_state_dict(state)
         assert np.array_equal(other.algo.state_dict()["strategy"]["C"], before["C"])
     finally:
@@ -231,7 +231,7 @@ def test_a_saved_state_of_another_generation_size_is_refused(settings, batch_B):
 def test_an_error_in_a_derived_popsize_names_the_batch_size():
     runner = runner_for(OpenaiEsAlgo(), sampler=dict(batch_B=5))
     try:
-        with pytest.raises(ValueError, match=r"popsize=5 must be even.*batch_B=5 / episodes=1"):
+        with pytest.raises(ValueError, match="popsize=5 .*batch_B=5 / episodes=1"):
             runner.startup()
     finally:
         runner.shutdown()
@@ -243,7 +243,7 @@ def test_other_collectors_and_ranks_are_refused():
     try:
         with pytest.raises(ValueError, match="CollectorCls=PopulationCollector"):
             runner.algo.initialize(runner.agent, mid_batch_reset=True, **arguments)
-        with pytest.raises(ValueError, match="world_size must be 1, got 2"):
+        with pytest.raises(ValueError, match="world_size .*got 2"):
             runner.algo.initialize(runner.agent, mid_batch_reset=False, world_size=2, **arguments)
     finally:
         runner.shutdown()
@@ -278,11 +278,11 @@ def test_a_run_trains_and_is_loaded(name, tmp_path):
 
 def test_options_that_do_not_fit_are_refused(tmp_path):
     for sampler in ({"kind": "gpu"}, {"asynchronous": True}):
-        with pytest.raises(ValueError, match="sampler serial, cpu or ray"):
+        with pytest.raises(ValueError, match="serial, cpu or ray"):
             build_runner(options_for("cmaes", sampler=sampler), tmp_path)
     with pytest.raises(ValueError, match="without memory"):
         build_runner(options_for("cmaes", agent={"recurrent": True}), tmp_path)
-    with pytest.raises(ValueError, match="cmaes is for vector environments, but minatar"):
+    with pytest.raises(ValueError, match="cmaes .*minatar"):
         options_for("cmaes", "MinAtar/Breakout-v1")
 
 

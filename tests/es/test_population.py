@@ -261,7 +261,7 @@ def test_evaluation_is_of_the_favorite():
 
 
 def test_an_agent_in_another_process_is_refused():
-    with pytest.raises(Exception, match="Use SerialSampler, CpuSampler or RaySampler"):
+    with pytest.raises(Exception, match="SerialSampler, CpuSampler or RaySampler"):
         sampler_for(Sampler=GpuSampler)
 
 

@@ -149,20 +149,20 @@ def test_the_seed_decides_the_candidates(name):
 
 @every
 def test_wrong_input_is_refused(name):
-    with pytest.raises(ValueError, match="x0 must be a nonempty vector"):
+    with pytest.raises(ValueError, match="x0"):
         make(name, np.zeros((2, 2)), 0.5)
-    with pytest.raises(ValueError, match="x0 must be a nonempty vector"):
+    with pytest.raises(ValueError, match="x0"):
         make(name, [0.0, np.nan], 0.5)
     for sigma0 in (0.0, -1.0, np.inf):
         with pytest.raises(ValueError, match="sigma0"):
             make(name, np.zeros(3), sigma0)
-    with pytest.raises(ValueError, match=r"sigma0 must be .* shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"sigma0 .*\(2,\)"):
         make(name, np.zeros(3), np.ones(2))
     with pytest.raises(ValueError, match="popsize"):
         make(name, np.zeros(3), 0.5, popsize=1)
     with pytest.raises(TypeError, match="popsize"):
         make(name, np.zeros(3), 0.5, popsize=6.5)
-    with pytest.raises(ValueError, match="takes 'popsize' and 'seed'"):
+    with pytest.raises(ValueError, match="'popsize' and 'seed'"):
         make(name, np.zeros(3), 0.5, opts={"popsiz": 6})
 
 
@@ -172,9 +172,9 @@ def test_tell_needs_a_complete_generation(name):
     x = es.ask()
     with pytest.raises(ValueError, match=r"\(6, 3\) and \(6,\)"):
         es.tell(x[:5], np.zeros(5))
-    with pytest.raises(ValueError, match="one value for each"):
+    with pytest.raises(ValueError, match="value for each"):
         es.tell(x, np.zeros(5))
-    with pytest.raises(ValueError, match="function value 2 of 6 is NaN"):
+    with pytest.raises(ValueError, match="value 2 of 6"):
         es.tell(x, [1, 2, np.nan, 3, 4, 5])
     with pytest.raises(ValueError, match="not finite"):
         es.tell(np.full((6, 3), np.inf), np.zeros(6))
@@ -184,7 +184,7 @@ def test_tell_needs_a_complete_generation(name):
 @every
 def test_a_state_of_another_search_is_refused(name):
     es = make(name, np.zeros(3), 0.5, popsize=6)
-    with pytest.raises(ValueError, match="mean must have shape"):
+    with pytest.raises(ValueError, match=r"mean .*\(4,\), got \(3,\)"):
         make(name, np.zeros(4), 0.5, popsize=6).load_state_dict(es.state_dict())
     with pytest.raises(ValueError, match="only one of them has"):
         es.load_state_dict({"mean": np.zeros(3)})
@@ -192,7 +192,7 @@ def test_a_state_of_another_search_is_refused(name):
 
 def test_a_state_of_another_kind_of_covariance_is_refused():
     full = CMAES(np.zeros(3), 0.5, seed=0)
-    with pytest.raises(ValueError, match=r"C must have shape \(3,\), got \(3, 3\)"):
+    with pytest.raises(ValueError, match=r" C .*\(3,\), got \(3, 3\)"):
         CMAES(np.zeros(3), 0.5, diagonal=True).load_state_dict(full.state_dict())
 
 
@@ -201,7 +201,7 @@ def test_pairs_are_mirrored(cls):
     es = cls([1.0, -2.0], 0.5, popsize=6, seed=0)
     x = es.ask()
     assert (x[:3] + x[3:]) / 2 == pytest.approx(np.tile([1.0, -2.0], (3, 1)))
-    with pytest.raises(ValueError, match="popsize=5 must be even"):
+    with pytest.raises(ValueError, match="popsize=5"):
         cls([1.0, -2.0], 0.5, popsize=5)
 
 
