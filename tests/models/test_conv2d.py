@@ -63,7 +63,7 @@ def test_conv2d_output_shape_by_hand():
 def test_misfits_are_refused():
     with pytest.raises(ValueError, match=r"\[2, 2, 1, 2\] entries"):
         Conv2dModel(2, [4, 6], [3, 2], [2])
-    with pytest.warns(UserWarning, match="head_sizes=.8. is ignored.*Conv2dHeadModel"):
+    with pytest.warns(UserWarning, match="head_sizes=.8. .*Conv2dHeadModel"):
         Conv2dModel(2, **ARGS, head_sizes=[8])
     with pytest.raises(ValueError, match="too small"):
         Conv2dHeadModel((2, 2, 2), **ARGS, hidden_sizes=8)

@@ -111,9 +111,9 @@ def test_initial_layers_are_nearly_the_identity():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(num_heads=3), "num_heads=3 must divide the size of the memory, 8"),
-        (dict(window=0), "window=0 must be at least 1"),
-        (dict(num_layers=0), "num_layers=0 must be at least 1"),
+        (dict(num_heads=3), "num_heads=3 .*8"),
+        (dict(window=0), "window=0"),
+        (dict(num_layers=0), "num_layers=0"),
     ],
 )
 def test_impossible_sizes_are_refused(kwargs, message):

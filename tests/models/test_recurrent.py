@@ -128,9 +128,9 @@ def test_parameters_are_called_by_the_kind_of_memory(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_unknown_memories_are_refused(name):
-    with pytest.raises(ValueError, match="memory='rnn' must be one of lstm, gru, .*, or a class"):
+    with pytest.raises(ValueError, match="memory='rnn' .*lstm, gru, "):
         MODELS[name](memory="rnn")
-    with pytest.raises(TypeError, match="memory={'kind': 'gtrxl', 'windows': 3}: .*'windows'"):
+    with pytest.raises(TypeError, match="memory={.*}: .*'windows'"):
         MODELS[name](memory=dict(kind="gtrxl", windows=3))
 
 
@@ -140,7 +140,7 @@ def test_the_size_may_be_a_whole_float(name):
         return [p.shape for p in MODELS[name](lstm_size=size).parameters()]
 
     assert shapes(8.0) == shapes(8)
-    with pytest.raises(TypeError, match="lstm_size=8.5 must be a whole number"):
+    with pytest.raises(TypeError, match="lstm_size=8.5"):
         shapes(8.5)
 
 
@@ -235,5 +235,5 @@ def test_windows_longer_than_a_sequence_are_refused(algo, Agent, length):
     agent = Agent(model_kwargs=dict(memory=dict(kind="gtrxl", window=11), lstm_size=8))
     sampler = SerialSampler(EnvCls=MemoryEnv, env_kwargs={}, batch_T=10, batch_B=4)
     runner = MinibatchRl(algo=algo(), agent=agent, sampler=sampler, n_steps=200)
-    with pytest.raises(ValueError, match=f"window=11 must be at most .* {length}"):
+    with pytest.raises(ValueError, match=f"window=11 .* {length}"):
         runner.train()

@@ -57,7 +57,7 @@ def test_update_refuses_other_structures_and_bad_tau():
     with pytest.raises(RuntimeError, match="keys"):
         update_state_dict(model, nn.Linear(3, 2).state_dict(), tau=0.5)
     for tau in (0, 1.5):
-        with pytest.raises(ValueError, match="tau must be above 0"):
+        with pytest.raises(ValueError, match="^tau "):
             update_state_dict(model, model.state_dict(), tau=tau)
 
 
@@ -86,10 +86,10 @@ def test_every_nonlinearity_with_a_name_is_a_function_of_one_number():
 @pytest.mark.parametrize(
     "nonlinearity, error, message",
     [
-        ("relu", UnknownName, "unknown nonlinearity 'relu'; did you mean 'ReLU'"),
-        ("Softmax", UnknownName, "unknown nonlinearity 'Softmax'"),
-        (nn.ReLU(), TypeError, "must be a class such as torch.nn.ReLU, or its name, got ReLU"),
-        (3, TypeError, "got 3"),
+        ("relu", UnknownName, "nonlinearity 'relu'; .*'ReLU'"),
+        ("Softmax", UnknownName, "nonlinearity 'Softmax'"),
+        (nn.ReLU(), TypeError, "nonlinearity .*got ReLU"),
+        (3, TypeError, "nonlinearity .*got 3"),
     ],
 )
 def test_other_nonlinearities_are_refused(nonlinearity, error, message):

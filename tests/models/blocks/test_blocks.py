@@ -70,7 +70,7 @@ def test_weights_are_orthogonal_and_biases_constant(layer):
 
 
 def test_a_module_without_weights_of_its_own_is_refused():
-    with pytest.raises(ValueError, match="ortho_init needs a layer with a weight matrix"):
+    with pytest.raises(ValueError, match="ortho_init"):
         ortho_init(nn.Sequential(nn.Linear(2, 2)))
 
 
@@ -222,9 +222,9 @@ def test_models_are_saved_and_loaded(tmp_path):
 
 
 def test_numbers_in_place_of_lists_are_refused():
-    with pytest.raises(TypeError, match="hidden_sizes=64 must be a list"):
+    with pytest.raises(TypeError, match="hidden_sizes=64"):
         make_fc(3, 64)
-    with pytest.raises(TypeError, match="strides=2 must be a list"):
+    with pytest.raises(TypeError, match="strides=2"):
         make_cnn(3, [8], [3], 2, [0])
     with pytest.raises(ValueError, match="input_dim"):
         make_fc(0, [64])
@@ -238,5 +238,5 @@ def test_vectors_of_numpy_become_parameters():
 
 def test_a_file_of_another_kind_is_named(tmp_path):
     (tmp_path / "model").write_text("no tensors")
-    with pytest.raises(ValueError, match=r"model cannot be read as safetensors"):
+    with pytest.raises(ValueError, match="model .*safetensors"):
         load(nn.Linear(2, 1), tmp_path / "model")

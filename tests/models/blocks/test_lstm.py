@@ -109,11 +109,11 @@ def test_a_stack_takes_other_cells():
 
 
 def test_no_layers_are_refused():
-    with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_layers .*got 0"):
         make_lnlstm(I, H, 0)
 
 
 def test_states_of_another_depth_are_refused():
     lstm = make_lnlstm(3, 4, num_layers=2)
-    with pytest.raises(ValueError, match=r"must be those of 2 layers, \[2, B, H\]"):
+    with pytest.raises(ValueError, match=r"2 layers, \[2, B, H\]"):
         lstm(torch.zeros(5, 1, 3), (torch.zeros(1, 1, 4), torch.zeros(1, 1, 4)))
