@@ -146,7 +146,7 @@ def test_samples_that_do_not_fit_are_refused_by_name():
         replay.append_samples(buffer_from_example(samples[0, 0], (11, 2)))
     with pytest.raises(TypeError, match="leaves"):
         replay.append_samples(namedarraytuple("X", samples._fields[1:])(*tuple(samples)[1:]))
-    with pytest.raises(ValueError, match=r"samples.observation must be \['T', 'B', 2\]"):
+    with pytest.raises(ValueError, match=r"samples.observation .*\['T', 'B', 2\]"):
         replay.append_samples(samples._replace(observation=samples.observation[..., :1]))
     with pytest.raises(TypeError, match="samples.action .* got complex"):
         replay.append_samples(samples._replace(action=samples.action.astype(np.complex64)))
@@ -168,7 +168,7 @@ def test_final_observations_must_look_like_the_example():
         replay, samples = filled(cls)
         samples.done[1, 0] = True
         final = FinalObservations(np.array([1]), np.array([0]), np.zeros((1, 3), np.float32))
-        with pytest.raises(ValueError, match=r"must be \['K', 2\], .* got \['K', 3\]"):
+        with pytest.raises(ValueError, match=r"\['K', 2\], .*\['K', 3\]"):
             replay.append_samples(samples, final)
         assert replay.t == 0
 
@@ -181,7 +181,7 @@ def test_where_there_is_no_room_for_final_observations_steps_are_terminal():
     final = FinalObservations(T_idxs, B_idxs, -samples.observation[T_idxs, B_idxs])
     settings = dict(n_step_return=2, discount=0.5, final_capacity=6)
     replay = AsyncUniformReplayBuffer(episodes.example, 24, 2, **settings)
-    with pytest.warns(UserWarning, match="capacity for the final observations of 6"):
+    with pytest.warns(UserWarning, match="final observations of 6"):
         replay.append_samples(samples, final)
     batch = replay.extract_batch(np.arange(1, 7), np.zeros(6, int))
     assert batch.done_n.tolist() == [False] * 5 + [True]  # steps 1, 3 and 5 found room, not 7
@@ -254,7 +254,7 @@ def test_observations_that_are_no_stacks_are_refused():
     replay, samples = filled(UniformReplayFrameBuffer)
     samples.observation[2, 0, 0] += 1
     samples.done[:] = False
-    with pytest.raises(ValueError, match="must be stacks of frames"):
+    with pytest.raises(ValueError, match="stacks of frames"):
         replay.append_samples(samples)
 
 
@@ -263,7 +263,7 @@ def test_episodes_that_begin_unlike_any_stack_are_refused():
     samples.done[1, 0] = True
     samples.observation[2, 0, 0] = 55
     samples.observation[3, 0, 0] = samples.observation[2, 0, 1]
-    with pytest.raises(ValueError, match="neither zeros"):
+    with pytest.raises(ValueError, match="zeros"):
         replay.append_samples(samples)
 
 

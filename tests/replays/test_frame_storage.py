@@ -48,7 +48,7 @@ def append_rows(replay, observation, done=None, batch_T=1):
 @pytest.mark.parametrize("batch_T", [1, 2, 5])
 def test_pictures_in_colours_are_refused_however_short_batches_are(batch_T):
     replay = make()
-    with pytest.raises(ValueError, match="must be stacks of frames"):
+    with pytest.raises(ValueError, match="stacks of frames"):
         append_rows(replay, pictures(10), batch_T=batch_T)
     assert replay.ring.written < C + batch_T
 
@@ -58,12 +58,12 @@ def test_a_uniform_beginning_proves_nothing(batch_T):
     replay = make()
     uniform = np.full((frame_storage.STEPS_TO_CHECK, B, C, H, W), 7, np.uint8)
     append_rows(replay, uniform, batch_T=batch_T)
-    with pytest.raises(ValueError, match="must be stacks of frames"):
+    with pytest.raises(ValueError, match="stacks of frames"):
         append_rows(replay, pictures(8), batch_T=batch_T)
 
 
 def test_a_still_picture_in_colours_is_refused():
-    with pytest.raises(ValueError, match="must be stacks of frames"):
+    with pytest.raises(ValueError, match="stacks of frames"):
         append_rows(make(), np.repeat(pictures(1), 10, 0))
 
 
@@ -133,7 +133,7 @@ def test_a_stack_held_over_rows_that_are_not_marked_void_is_refused():
     replay = make()
     append_rows(replay, observation[:8], done[:8], batch_T=4)
     before = replay.storage.rows.block.copy()
-    with pytest.raises(ValueError, match="neither zeros, nor copies"):
+    with pytest.raises(ValueError, match="zeros, .*copies"):
         append_rows(replay, observation[8:], done[8:], batch_T=4)
     assert replay.ring.written == 8
     np.testing.assert_array_equal(replay.storage.rows.block, before)

@@ -37,7 +37,7 @@ def seen(*shape):
 
 
 def test_a_uniform_replay_has_no_beta():
-    with pytest.raises(TypeError, match="a uniform replay has no importance weights"):
+    with pytest.raises(TypeError, match="importance weights"):
         empty(UniformReplayBuffer).set_beta(0.5)
 
 
@@ -46,11 +46,11 @@ def test_a_uniform_replay_has_no_beta():
     [
         (FinalObservations([1, 2], [0, 1], seen(1)), ValueError, r"T_idxs and .* got \[2\] and"),
         (FinalObservations([1], [0, 1], seen(1)), ValueError, r"B_idxs and .* got \[2\]"),
-        (FinalObservations([-1], [0], seen(1)), ValueError, "T_idxs must be .* 0 to 9, got -1"),
-        (FinalObservations([10], [0], seen(1)), ValueError, "T_idxs must be .* 0 to 9, got 10"),
-        (FinalObservations([1], [2], seen(1)), ValueError, "B_idxs must be .* 0 to 1, got 2"),
-        (FinalObservations([1.5], [0], seen(1)), TypeError, "T_idxs must be integers"),
-        (([1], [0], seen(1)), TypeError, "must be FinalObservations"),
+        (FinalObservations([-1], [0], seen(1)), ValueError, "T_idxs .*got -1"),
+        (FinalObservations([10], [0], seen(1)), ValueError, "T_idxs .*got 10"),
+        (FinalObservations([1], [2], seen(1)), ValueError, "B_idxs .*got 2"),
+        (FinalObservations([1.5], [0], seen(1)), TypeError, "T_idxs .*integers"),
+        (([1], [0], seen(1)), TypeError, "FinalObservations"),
     ],
 )
 def test_final_observations_of_other_steps_are_refused_before_rows_are_written(
@@ -74,7 +74,7 @@ def test_there_may_be_no_final_observations(none):
 
 @pytest.mark.parametrize("samples", [tuple(steps()), dict(steps().items())])
 def test_samples_are_named_tuples(samples):
-    with pytest.raises(TypeError, match="must be a named tuple with the fields of the example"):
+    with pytest.raises(TypeError, match="samples .*named tuple"):
         empty().append_samples(samples)
 
 
@@ -86,41 +86,41 @@ def test_a_batch_has_rows(cls):
 
 
 def test_priorities_are_described_by_what_is_wrong():
-    with pytest.raises(TypeError, match="uniform replay has no priorities"):
+    with pytest.raises(TypeError, match="uniform .*no priorities"):
         filled(UniformReplayBuffer).update_batch_priorities(np.ones(3))
     replay = filled()
     batch = replay.sample_batch(2000)
     priorities = np.ones(2000)
     priorities[3:5] = np.nan
-    with pytest.raises(ValueError, match="2 of 2000 invalid; the first is nan"):
+    with pytest.raises(ValueError, match="2 of 2000 .*nan"):
         replay.update_batch_priorities(priorities, batch.ticket)
     for _ in range(5):
         batch = replay.sample_batch(50)
         replay.update_batch_priorities(np.zeros(50), batch.ticket)
         if not replay.priority_tree.leaves.any():
             break
-    with pytest.raises(ReplayNotReady, match="have priority zero. Use"):
+    with pytest.raises(ReplayNotReady, match="priority zero"):
         replay.sample_batch(1)
 
 
 def test_beta_lies_between_none_and_full():
-    with pytest.raises(ValueError, match="beta=2 must be in"):
+    with pytest.raises(ValueError, match="beta=2"):
         empty(beta=2)
-    with pytest.raises(ValueError, match="beta=5 must be in"):
+    with pytest.raises(ValueError, match="beta=5"):
         empty().set_beta(5)
 
 
 def test_a_ticket_is_that_of_the_batch_as_it_was_drawn():
     batch = filled().sample_batch(8)
     for derived in (batch[0:3], batch._replace(done=batch.done)):
-        with pytest.raises(AttributeError, match="no 'ticket', .* derived from a batch"):
+        with pytest.raises(AttributeError, match="'ticket'"):
             _ = derived.ticket
     assert filled(UniformReplayBuffer).sample_batch(8).ticket is None
 
 
 def test_too_large_a_replay_names_a_size_that_fits(monkeypatch):
     monkeypatch.setattr("rlpyt.replays.memory.available_memory", lambda: 100_000)
-    with pytest.raises(ReplayTooLarge, match=rf"a size of [\d,]+ fits \({FORCE}=1") as error:
+    with pytest.raises(ReplayTooLarge, match=rf"a size of [\d,]+ .*\({FORCE}=1") as error:
         empty(UniformReplayBuffer, size=1_000_000)
     assert isinstance(error.value, RlpytError)
     size = int(str(error.value).split("a size of ")[1].split(" fits")[0].replace(",", ""))

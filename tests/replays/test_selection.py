@@ -177,5 +177,5 @@ def test_a_batch_unpacks_as_documented_and_moves_as_a_whole():
     assert torch.equal(batch._replace(action=action).discount_n, batch.discount_n)
     with pytest.raises(AttributeError, match="sample_batch"):
         _ = batch[:2].discount_n
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match="'nonsense'"):
         _ = batch.nonsense

@@ -84,7 +84,7 @@ def test_every_sequence_is_that_of_plain_lists(
     before, every = max(1, C - 1 if "Frame" in cls.__name__ else 0), max(1, interval)
     T = -(-size_T // every) * every
     if before + batch_T + n - 1 + every > T:
-        with pytest.raises(ValueError, match="size must be at least .*: a sample needs"):
+        with pytest.raises(ValueError, match="^size "):
             cls(**settings)
         return
     replay = cls(**settings)
@@ -146,9 +146,7 @@ def test_sizes_that_could_never_be_sampled_are_refused_and_one_more_interval_is_
     need = before + 120 + n - 1 + 40  # rows before, of the sequence and its targets, and to begin
     T = -(-need // 40) * 40
     settings = dict(example=episodes.example, rnn_state_interval=40, batch_T=120, n_step_return=n)
-    with pytest.raises(
-        ValueError, match=rf"at least {2 * T} \({T} rows of 2 .* got .* \({T - 40} rows\)"
-    ):
+    with pytest.raises(ValueError, match=rf"^size .* {2 * T} \({T} rows .*\({T - 40} rows\)"):
         cls(size=2 * (T - 40), B=2, **settings)
     replay = cls(size=2 * (T - 40) + 1, B=2, **settings)
     assert replay.T == T
@@ -165,7 +163,7 @@ def test_the_border_is_exact():
         settings = dict(rnn_state_interval=4, batch_T=5 if ready else 3)
         replay = UniformSequenceReplayBuffer(episodes.example, T, 1, **settings)
         assert replay.T == T
-        with pytest.raises(ValueError, match="size must be at least"):
+        with pytest.raises(ValueError, match="^size "):
             replay.set_batch_T(8 if ready else 4)
         replay.set_batch_T(7 if ready else 3)
 

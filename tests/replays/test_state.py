@@ -84,14 +84,14 @@ def test_priorities_of_a_batch_from_before_loading_have_no_rows():
     state = replay.state_dict()
     replay.sample_batch(4)
     replay.load_state_dict(state)
-    with pytest.raises(RuntimeError, match="nothing has been sampled"):
+    with pytest.raises(RuntimeError, match="sampled"):
         replay.update_batch_priorities(np.ones(4))
 
 
 @pytest.mark.parametrize("cls", [UniformReplayBuffer, AsyncUniformReplayBuffer])
 def test_what_cannot_fit_is_refused_with_the_numbers(cls, monkeypatch):
     monkeypatch.setattr("rlpyt.replays.memory.available_memory", lambda: 50_000_000)
-    with pytest.raises(ReplayTooLarge, match=r"needs 25\d MB .*, and only 50 MB are free"):
+    with pytest.raises(ReplayTooLarge, match=r"25\d MB .* 50 MB"):
         make(cls, T=5_000_000, B=2, n=1)
     assert make(cls, T=500, B=2)[0].nbytes < 50_000
 

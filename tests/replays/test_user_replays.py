@@ -262,18 +262,18 @@ def test_a_method_that_samples_cannot_write():
             self.append_samples(Episodes(B=2, C=3).steps(2)[0])
 
     replay = filled(Confused)
-    with pytest.raises(RlpytError, match="cannot be written to"):
+    with pytest.raises(RlpytError, match="cannot be written"):
         replay.sample_batch(3)
     replay.append_samples(Episodes(B=2, C=3).steps(2)[0])
 
 
 def test_priorities_belong_to_sequences_of_one_length():
     kwargs = dict(rnn_state_interval=0, batch_T=2)
-    with pytest.raises(TypeError, match="batch_T .* got PrioritizedSequenceReplayBuffer"):
+    with pytest.raises(TypeError, match="batch_T .*PrioritizedSequenceReplayBuffer"):
         filled(PrioritizedSequenceReplayBuffer, **kwargs).set_batch_T(3)
-    with pytest.raises(ValueError, match="batch_T must be 2"):
+    with pytest.raises(ValueError, match="batch_T .* 2"):
         filled(PrioritizedSequenceReplayBuffer, **kwargs).sample_batch(4, 3)
-    with pytest.raises(TypeError, match="batch_T .* got UniformReplayBuffer"):
+    with pytest.raises(TypeError, match="batch_T .*UniformReplayBuffer"):
         filled(UniformReplayBuffer).set_batch_T(3)
 
 
