@@ -46,13 +46,13 @@ class Cell(NamedTuple):
 def refusal(cell: Cell) -> str | None:
     """Return the error of a combination without meaning; ``None``: it runs."""
     if cell.algo in Q_LEARNING and cell.action != "discrete":
-        return "needs a Discrete action space"
+        return "Discrete action space"
     if cell.sampler == "asynchronous" and cell.algo in ("ppo", "a2c"):
-        return "cannot learn asynchronously"
+        return "learn asynchronously"
     if cell.algo in ("td3", "ddpg") and cell.action != "box":
-        return "needs a continuous Box action space"
+        return "continuous Box"
     if cell.mask and cell.action == "box":
-        return "must have discrete actions"
+        return "discrete actions"
     return None
 
 

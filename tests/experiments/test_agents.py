@@ -42,12 +42,12 @@ def test_r2d1_needs_a_recurrent_agent():
     for layer in layers("r2d1", "toy/memory", "classic"):
         options = options.updated(layer)
     assert options.agent.recurrent
-    with pytest.raises(ValueError, match="r2d1 trains an LSTM"):
+    with pytest.raises(ValueError, match="r2d1 .*LSTM"):
         built("r2d1", recurrent=False)
 
 
 def test_unknown_arguments_of_an_agent_are_answered_with_the_known_ones():
-    with pytest.raises(UnknownName, match="'eps_finl'; did you mean 'eps_final'.*n_quantiles"):
+    with pytest.raises(UnknownName, match="'eps_finl'; .*'eps_final'.*n_quantiles"):
         built("qrdqn", args=dict(eps_finl=0.2))
 
 
@@ -83,12 +83,12 @@ def test_memory_none_is_no_memory():
 @pytest.mark.parametrize(
     ("algo_name", "chosen", "message"),
     [
-        ("ppo", dict(memory="gru1"), "unknown memory 'gru1'; did you mean 'gru'"),
-        ("ppo", dict(memory_size=8), "agent.memory_size is for agents with a memory"),
-        ("ppo", dict(memory="none", memory_args=dict(a=1)), "agent.memory_args is for agents"),
-        ("ppo", dict(memory="gru", memory_size=0), "agent.memory_size=0 must be at least 1"),
-        ("ppo", dict(memory="gru", model_cls=FEED_FORWARD), "does not take memory"),
-        ("r2d1", dict(memory="none"), "r2d1 trains an LSTM or another memory"),
+        ("ppo", dict(memory="gru1"), "memory 'gru1'; .*'gru'"),
+        ("ppo", dict(memory_size=8), "agent.memory_size is "),
+        ("ppo", dict(memory="none", memory_args=dict(a=1)), "agent.memory_args"),
+        ("ppo", dict(memory="gru", memory_size=0), "agent.memory_size=0"),
+        ("ppo", dict(memory="gru", model_cls=FEED_FORWARD), "custom model .*memory"),
+        ("r2d1", dict(memory="none"), "r2d1 .*LSTM"),
         ("cem", dict(memory="gru"), "without memory"),
     ],
 )

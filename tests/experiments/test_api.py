@@ -149,7 +149,7 @@ def test_parameters_that_are_nan_are_named_before_an_evaluation(tmp_path):
     run = rlpyt.train("a2c", "CartPole-v1", steps=64, batch_T=8, batch_B=2, run_dir=tmp_path)
     with torch.no_grad():
         run.agent.model.value.model[0].weight[0, 0] = float("nan")
-    with pytest.raises(NonFiniteError, match=r"1 parameters .* value\.model\.0\.weight"):
+    with pytest.raises(NonFiniteError, match=r"value\.model\.0\.weight"):
         run.evaluate(1)
 
 
@@ -193,7 +193,7 @@ class Idle(rlpyt.Hook):
 def test_a_run_that_is_resumed_without_its_hooks_warns(tmp_path):
     kwargs = dict(run_dir=tmp_path / "run", **SERIAL)
     rlpyt.train("ppo", "CartPole-v1", steps=64, hooks=[Idle()], **kwargs)
-    with pytest.warns(UserWarning, match="hooks that this one lacks: Idle"):
+    with pytest.warns(UserWarning, match="hooks .*: Idle"):
         rlpyt.train("ppo", "CartPole-v1", steps=128, resume=True, **kwargs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -236,12 +236,12 @@ def test_a_subclass_has_the_preset_except_for_what_it_declares():
 @pytest.mark.parametrize(
     "kwargs, error, message",
     [
-        (dict(lr=1e-3), UnknownName, "unknown setting 'lr'; did you mean 'learning_rate'"),
-        (dict(n_envs=4), UnknownName, "did you mean 'batch_B'"),
-        (dict(batch_size=64), UnknownName, "did you mean 'minibatches'"),
+        (dict(lr=1e-3), UnknownName, "'lr'; .*'learning_rate'"),
+        (dict(n_envs=4), UnknownName, "'n_envs'; .*'batch_B'"),
+        (dict(batch_size=64), UnknownName, "'batch_size'; .*'minibatches'"),
         (dict(batch_B="many"), TypeError, "batch_B='many'"),
-        (dict(sampler=dict(kind="fast")), UnknownName, "unknown sampler.kind 'fast'"),
-        (dict(preset="none"), UnknownName, "unknown preset 'none'"),
+        (dict(sampler=dict(kind="fast")), UnknownName, "sampler.kind 'fast'"),
+        (dict(preset="none"), UnknownName, "preset 'none'"),
     ],
 )
 def test_wrong_settings_are_named(kwargs, error, message):
@@ -279,11 +279,11 @@ def test_an_algorithm_without_a_preset_asks_for_an_agent(capsys):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("os:path", "must not be a part of the standard module os"),
-        (f"{HERE}:Nothing", f"{HERE} has no 'Nothing'"),
-        (f"{HERE}:WideModel", "must name a class with initialize and optimize_agent"),
-        ("no_such_module:Algo", "No module named 'no_such_module'"),
-        (PPO(), "must name a class .* Give the class, and its arguments as settings"),
+        ("os:path", "^algorithm='os:path' .*standard module"),
+        (f"{HERE}:Nothing", f"{HERE} .*'Nothing'"),
+        (f"{HERE}:WideModel", "initialize and optimize_agent"),
+        ("no_such_module:Algo", "'no_such_module'"),
+        (PPO(), r"^algorithm=PPO\("),
     ],
 )
 def test_wrong_classes_are_named(name, message):
@@ -345,7 +345,7 @@ def test_the_length_of_batches_is_the_samplers_where_sequences_need_memory():
         options = options_of(algo, "CartPole-v1", batch_T=2)
         assert options.sampler.batch_T == 2
         assert options.algo["batch_T"] != 2
-    with pytest.raises(ValueError, match=r"batch_T is a setting of several parts"):
+    with pytest.raises(ValueError, match="batch_T .*several"):
         options_of("r2d1", "CartPole-v1", batch_T=2)
 
 

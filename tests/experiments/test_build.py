@@ -55,7 +55,7 @@ def test_a_users_module_may_have_the_name_of_a_standard_one(module):
 
 @pytest.mark.parametrize("name", ["system", "hidden", "lower", "os", "number", "NoEnv"])
 def test_other_objects_of_a_users_module_are_refused_as_environments(module, name):
-    with pytest.raises(ValueError, match="must name an environment class"):
+    with pytest.raises(ValueError, match="environment class"):
         env_recipe(f"{module}:{name}")
 
 
@@ -69,7 +69,7 @@ def test_other_objects_of_a_users_module_are_refused_as_environments(module, nam
     ],
 )
 def test_functions_of_libraries_are_refused(env_id):
-    with pytest.raises(ValueError, match="must name an environment class"):
+    with pytest.raises(ValueError, match="environment class"):
         env_recipe(env_id)
     assert "this" not in sys.modules  # those of the standard library unimported
 
@@ -92,10 +92,10 @@ def make(**kwargs): return make_env(**kwargs)
     for env_id in (f"{name}:OwnEnv", f"{own}:OwnEnv", f"{own}:make"):
         assert env_recipe(env_id).EnvCls.__name__ in ("OwnEnv", "make")
     for made in ("make_env", "make_rendering", "NoEnv", "Forwarding"):
-        with pytest.raises(ValueError, match="must name an environment class"):
+        with pytest.raises(ValueError, match="environment class"):
             env_recipe(f"{name}:{made}")
     for made in ("make_env", "partly"):
-        with pytest.raises(ValueError, match=r"Call functions of installed packages in a function"):
+        with pytest.raises(ValueError, match="installed packages"):
             env_recipe(f"{own}:{made}")
 
 
@@ -122,6 +122,6 @@ def test_a_run_directory_does_not_run_a_command(tmp_path):
     config |= {"env": "os:system", "env_args": {"command": f"touch {tmp_path}/executed"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     torch.save({"agent_state_dict": {}, "itr": 0}, tmp_path / "params.pkl")
-    with pytest.raises(ValueError, match="which is not an environment"):
+    with pytest.raises(ValueError, match="not an environment"):
         rlpyt.load(tmp_path)
     assert not (tmp_path / "executed").exists()

@@ -83,17 +83,17 @@ def test_configurations_share_no_grid_value():
     ("call", "kind", "words"),
     [
         (lambda: Config([1]), TypeError, "dictionary of names"),
-        (lambda: Config({1: 2}), TypeError, "must be a string, got 1"),
-        (lambda: Config({"ID": 2}), ValueError, "'ID' is set by make_configs"),
+        (lambda: Config({1: 2}), TypeError, "string, got 1"),
+        (lambda: Config({"ID": 2}), ValueError, "'ID' .*make_configs"),
         (
             lambda: Config({"a": Grid([])}),
             ValueError,
-            "a: Grid has no values. Give at least one, or remove a",
+            "a: Grid .*no values",
         ),
-        (lambda: Config({"a": Grid([1, 1])}), ValueError, "values must be distinct"),
-        (lambda: Config({"a": Grid("ab")}), TypeError, "a: Grid takes a list of values"),
-        (lambda: Config({"a": Sample(3)}), TypeError, "a: Sample takes a function, got 3"),
-        (lambda: Config({"a": 1}, num_sample=0), ValueError, "num_sample=0 must be at least 1"),
+        (lambda: Config({"a": Grid([1, 1])}), ValueError, "a: .*distinct"),
+        (lambda: Config({"a": Grid("ab")}), TypeError, "a: Grid .*list"),
+        (lambda: Config({"a": Sample(3)}), TypeError, "a: Sample .*got 3"),
+        (lambda: Config({"a": 1}, num_sample=0), ValueError, "num_sample=0"),
         (lambda: Config({"a": 1}, seed=-1), ValueError, "seed=-1"),
     ],
 )
@@ -104,5 +104,5 @@ def test_invalid_arguments_are_refused_at_construction(call, kind, words):
 
 def test_many_configurations_are_warned_of():
     config = Config({"a": Grid(range(40)), "b": Grid(range(30))}, num_sample=2)
-    with pytest.warns(UserWarning, match="Making 2,400 configurations"):
+    with pytest.warns(UserWarning, match="2,400 configurations"):
         assert len(config.make_configs()) == config.n_configs == 2400

@@ -72,11 +72,15 @@ def test_arguments_of_a_value_network_are_named_where_there_is_one(algo_name, ha
 @pytest.mark.parametrize(
     "agent,error,said",
     [
-        (dict(dueling=True), ValueError, "has no values of discrete actions"),
+        (dict(dueling=True), ValueError, "agent.dueling"),
         (dict(args=dict(n_critic=3)), ValueError, "n_critics"),
         (dict(args=dict(n_critics=None)), TypeError, "n_critics=None"),
-        (dict(args=dict(q_model_kwargs=3)), TypeError, "q_model_kwargs=3 must be a dictionary"),
-        (dict(args=dict(q_model_kwargs=dict(n_critics=3))), ValueError, "Pass it to the agent"),
+        (dict(args=dict(q_model_kwargs=3)), TypeError, "q_model_kwargs=3"),
+        (
+            dict(args=dict(q_model_kwargs=dict(n_critics=3))),
+            ValueError,
+            "q_model_kwargs .*n_critics",
+        ),
         (dict(args=dict(v_model_kwargs=dict(a=3))), ValueError, "value network"),
     ],
 )
@@ -88,7 +92,7 @@ def test_unsupported_options_of_the_agent_are_refused(agent, error, said):
 @pytest.mark.parametrize(
     "agent,said",
     [
-        (dict(model=dict(foo=1)), r"PiMlpModel does not take 'foo' \(model_kwargs\); it takes act"),
+        (dict(model=dict(foo=1)), r"PiMlpModel .*'foo' \(model_kwargs\)"),
         (dict(args=dict(q_model_kwargs=dict(layr_norm=True))), "QofMuMlpModel.*'layr_norm'"),
         (dict(args=dict(q_model_kwargs=dict(n_quantiles=0))), "n_quantiles=0"),
     ],
@@ -108,12 +112,12 @@ def test_images_are_encoded_by_policy_and_critics():
 
 def test_discrete_actions_are_for_sac():
     for family in ("atari", "minatar"):
-        with pytest.raises(ValueError, match="td3 is for continuous actions"):
+        with pytest.raises(ValueError, match="td3 .*continuous"):
             layers("td3", "pong", family)
-        with pytest.raises(ValueError, match="sac is for vector environments"):
+        with pytest.raises(ValueError, match="sac .*vector"):
             layers("sac", "pong", family)
     discrete = EnvSpaces(SPACES.observation, IntBox(0, 3))
-    with pytest.raises(TypeError, match=r"For discrete actions .*use sac, ppo or a2c"):
+    with pytest.raises(TypeError, match="discrete .*sac, ppo or a2c"):
         build_agent(options("td3"), discrete).initialize(discrete)
     agent = build_agent(options(), discrete)
     agent.initialize(discrete)
@@ -137,5 +141,5 @@ def test_only_real_numbers_are_normalized(algo_name, agent):
     whole = EnvSpaces(IntBox(0, 5, shape=(3,)), action)
     plain = dict(recurrent=algo_name == "r2d1")
     build_agent(options(algo_name, agent=plain), whole).initialize(whole)
-    with pytest.raises(ValueError, match=r"is for real numbers, but observations, IntBox.*int32\."):
+    with pytest.raises(ValueError, match=r"normalize.* IntBox.*int32\."):
         build_agent(options(algo_name, agent={**plain, **agent}), whole).initialize(whole)

@@ -58,11 +58,11 @@ def test_runners_get_what_the_options_say(tmp_path):
 
 
 def test_invalid_combinations_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="needs sampler.n_tasks"):
+    with pytest.raises(ValueError, match="'uniform' .*sampler.n_tasks"):
         build_curriculum(options_for("uniform", n_tasks=0))
-    with pytest.raises(ValueError, match="n_tasks=6 needs a sampler.curriculum"):
+    with pytest.raises(ValueError, match="n_tasks=6 .*sampler.curriculum"):
         build_curriculum(options_for("none"))
-    with pytest.raises(UnknownName, match="did you mean 'uniform'"):
+    with pytest.raises(UnknownName, match="'unifrom'; .*'uniform'"):
         build_curriculum(options_for("unifrom"))
     with pytest.raises(TypeError, match="set_task"):
         build_runner(options_for("uniform", env="CartPole-v1"), tmp_path)

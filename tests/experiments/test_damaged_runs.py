@@ -133,7 +133,7 @@ def test_a_replaced_table_is_warned_of_at_resume(run_dir, content):
         *rows, last = path.read_text().splitlines()
         content = "\n".join([*rows, "9" + last, ""])
     path.write_text(content)
-    with pytest.warns(UserWarning, match="progress.csv was changed after the checkpoint"):
+    with pytest.warns(UserWarning, match="progress.csv .*checkpoint"):
         train(read_options(run_dir).updated({"steps": 64}), run_dir, resume=True)
 
 
@@ -213,5 +213,5 @@ def test_a_snapshot_that_contains_itself_is_damaged(tmp_path):
     content = {"itr": 1}
     content["again"] = content
     torch.save(content, tmp_path / "params.pkl")
-    with pytest.raises(DamagedFile, match="params.pkl is damaged"):
+    with pytest.raises(DamagedFile, match="params.pkl .*damaged"):
         read_snapshot(tmp_path / "params.pkl")

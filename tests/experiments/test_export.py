@@ -288,13 +288,13 @@ def test_policies_over_several_parts(algo, action, formats, tmp_path, monkeypatc
     env = HybridEnv(SPACES[action], masked=True)
     observation, info = env.reset(seed=0)
     inputs = {"observation": observation, "action_mask": info["action_mask"].astype(np.int8)}
-    with pytest.raises(ValueError, match="must have the part 'observation.action_mask', got"):
+    with pytest.raises(ValueError, match="'observation.action_mask'"):
         policy.act({"observation": observation})
-    with pytest.raises(ValueError, match="must have the part 'observation.*', got array"):
+    with pytest.raises(ValueError, match="'observation.*', got array"):
         policy.act(np.zeros(3))
     with pytest.raises(ValueError, match="must allow an action"):
         policy.act({**inputs, "action_mask": 0 * inputs["action_mask"]})
-    with pytest.raises(TypeError, match=r"named tuple with the parts .*Run.env\(\)"):
+    with pytest.raises(TypeError, match=r"named tuple .*Run.env\(\)"):
         run.act(observation)
     state = None
     for _ in range(2):
@@ -439,7 +439,7 @@ def test_the_former_numpy_format_is_named(tmp_path, capsys):
         (line,) = capsys.readouterr().err.splitlines()
         assert "has been replaced by onnx" in line and "Use --to onnx." in line
     np.savez(tmp_path / "policy.npz", program=np.array("{}"))
-    with pytest.raises(ValueError, match="former numpy format.*rlpyt export RUN --to onnx"):
+    with pytest.raises(ValueError, match="numpy format.*--to onnx"):
         rlpyt.load_policy(tmp_path / "policy.npz")
 
 
@@ -499,10 +499,10 @@ def cartpole_run(agent):
 @pytest.mark.parametrize(
     ("Model", "message"),
     [
-        (Untraceable, r"cannot trace `if x.sum\(\) > 0:` \(.*test_export.py:\d+\)"),
-        (FixedBatch, r"uses the batch size as a Python number. Replace len\(x\)"),
+        (Untraceable, r"`if x.sum\(\) > 0:` \(.*test_export.py:\d+\)"),
+        (FixedBatch, r"batch size .* len\(x\)"),
         pytest.param(Untranslated, "to ONNX: .*bessel_j0.*to torch", marks=requires_onnx),
-        (Random, r"draws random numbers.*aten.rand_like.default in `.*features.*`"),
+        (Random, r"random .*aten.rand_like.default in `.*features.*`"),
     ],
 )
 def test_the_operation_that_prevents_an_export_is_named(Model, message, tmp_path):
@@ -517,14 +517,14 @@ def test_the_operation_that_prevents_an_export_is_named(Model, message, tmp_path
 def test_an_agent_with_hidden_memory_is_refused_and_the_old_file_is_kept(tmp_path):
     path = tmp_path / "policy.pt2"
     path.write_bytes(b"old")
-    with pytest.raises(ValueError, match="Its actions must depend only on the observation"):
+    with pytest.raises(ValueError, match="actions .*observation"):
         cartpole_run(Remembering()).export(path)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"onnx\. Run: pip install .*\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"onnx\. .*\[onnx\]'"):
         run_of("ppo", "CartPole-v1").export(tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())
 
@@ -534,7 +534,7 @@ def test_a_damaged_file_is_named(name, tmp_path):
     (tmp_path / name).write_bytes(b"PK" + bytes(100))
     loaders = [rlpyt.load_policy, load_in_numpy] if name == "policy.onnx" else [rlpyt.load_policy]
     for load in loaders:
-        with pytest.raises(ValueError, match=f"{name} is damaged"):
+        with pytest.raises(ValueError, match=f"{name} .*damaged"):
             load(tmp_path / name)
 
 
@@ -551,7 +551,7 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, tmp_pat
         model = onnx.load_from_string(whole)
         change(model)
         (tmp_path / "damaged.onnx").write_bytes(model.SerializeToString())
-        with pytest.raises(ValueError, match="damaged.onnx is damaged"):
+        with pytest.raises(ValueError, match="damaged.onnx .*damaged"):
             load(tmp_path / "damaged.onnx")
 
     for at, node in enumerate(onnx.load_from_string(whole).graph.node):
@@ -571,13 +571,13 @@ def test_a_policy_in_onnx_names_what_it_requires(tmp_path, monkeypatch):
     (tmp_path / "policy.onnx").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match="requires onnxruntime, or onnx"):
+    with pytest.raises(ImportError, match="onnxruntime, or onnx"):
         rlpyt.load_policy(tmp_path / "policy.onnx")
 
 
 def test_a_pipe_in_place_of_a_policy_is_refused(tmp_path):
     os.mkfifo(tmp_path / "policy.pt2")
-    with pytest.raises(ValueError, match="must be a regular file"):
+    with pytest.raises(ValueError, match="regular file"):
         rlpyt.load_policy(tmp_path / "policy.pt2")
     with pytest.raises(FileNotFoundError):
         rlpyt.load_policy(tmp_path / "none.pt2")
@@ -598,10 +598,10 @@ def test_an_environment_that_changes_the_directory_keeps_the_path(tmp_path, monk
 
 
 def test_an_unknown_format_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must end in .onnx, .pt2, got"):
+    with pytest.raises(ValueError, match=r"\.onnx, \.pt2.*policy\.bin"):
         run_of("ppo", "CartPole-v1").export(tmp_path / "policy.bin")
     (tmp_path / "policy.bin").write_bytes(b"")
-    with pytest.raises(ValueError, match="must end in .onnx, .pt2"):
+    with pytest.raises(ValueError, match=r"policy\.bin .*\.onnx, \.pt2"):
         rlpyt.load_policy(tmp_path / "policy.bin")
 
 

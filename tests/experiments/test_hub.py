@@ -88,7 +88,7 @@ def test_every_command_for_runs_takes_a_model(pushed, tmp_path, monkeypatch, cap
 def test_a_model_is_not_trained_further(pushed, capsys):
     code, said = says(capsys, "resume", NAME)
     assert code == 2 and f"{NAME} cannot be trained further" in said
-    with pytest.raises(ValueError, match="cannot be trained further"):
+    with pytest.raises(ValueError, match="further"):
         rlpyt.train("ppo", "CartPole-v1", run_dir=NAME, resume=True)
     code, said = says(capsys, "resume", rlpyt.load(NAME).path, "--trust")
     assert code == 2 and "no checkpoint to resume from" in said

@@ -155,11 +155,11 @@ def test_environments_without_a_name_are_given_again(name, tmp_path):
     run, warned = train("ppo", env, path, learning_rate=1e-3)
     assert len(warned) == 1 and "cannot describe env=<" in warned[0]
     assert f"rlpyt.load({str(path)!r}, env=...)" in warned[0]
-    with pytest.raises(ValueError, match=r"rlpyt\.load\('.*run', env=\.\.\.\), or rlpyt\.train"):
+    with pytest.raises(ValueError, match=r"rlpyt\.load\('.*run', env=\.\.\.\)"):
         rlpyt.load(path)
     assert rlpyt.load(path, env=env).evaluate(2) == run.evaluate(2)
     longer = dict(run_dir=path, sampler=SERIAL, progress=False, learning_rate=1e-3, resume=True)
-    with pytest.warns(UserWarning, match="cannot describe env"):
+    with pytest.warns(UserWarning, match="describe env"):
         assert rlpyt.train("ppo", env, steps=64, **longer).itr > run.itr
     assert rlpyt_command("resume", str(path), "--steps", "96") == 2
 
@@ -318,13 +318,13 @@ def test_objects_of_another_run_are_used_by_config(tmp_path):
 @pytest.mark.parametrize(
     "env, error, message",
     [
-        (Reach(), TypeError, "Each worker makes its own environments"),
-        ("envs/none.py:Far", FileNotFoundError, "There is no file envs/none.py for env="),
-        ("envs/far_env.py:None", ValueError, "has no 'None'"),
+        (Reach(), TypeError, "own environments"),
+        ("envs/none.py:Far", FileNotFoundError, "envs/none.py .*env="),
+        ("envs/far_env.py:None", ValueError, "'None'"),
         (
             "envs/json.py:Far",
             ValueError,
-            "has the module name json, which is a part of Python",
+            "module name json",
         ),
     ],
 )
@@ -360,7 +360,7 @@ def test_another_network_than_the_saved_one_is_named_and_can_be_given(tmp_path):
     run, _ = train("ppo", Images, tmp_path, agent=dict(model=model))
     agent = replace(run.options.agent, model={"hidden_sizes": [4]})
     replace(run.options, agent=agent).write(tmp_path)  # as if the default had been another one
-    with pytest.raises(DamagedFile, match="does not match ppo on .*Images with the network of"):
+    with pytest.raises(DamagedFile, match="ppo on .*Images .*network"):
         rlpyt.load(tmp_path)
     assert rlpyt.load(tmp_path, agent=dict(model=model)).evaluate(1) == run.evaluate(1)
 

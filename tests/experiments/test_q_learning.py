@@ -64,9 +64,9 @@ def test_presets_make_an_algorithm_and_its_agent(algo_name, env):
 
 
 def test_continuous_actions_are_refused():
-    with pytest.raises(UnknownName, match="preset 'mujoco': 'dqn'. Known: a2c, cem, cmaes, ddpg"):
+    with pytest.raises(UnknownName, match="preset 'mujoco': 'dqn'. .*a2c, cem, "):
         preset("dqn", "HalfCheetah-v5")
-    with pytest.raises(TypeError, match="needs a Discrete action space"):
+    with pytest.raises(TypeError, match="Discrete action space"):
         build_agent(preset("dqn", "Pendulum-v1"), env_spaces(env_recipe("Pendulum-v1")))
 
 
@@ -127,8 +127,8 @@ def test_options_of_the_network_reach_the_model():
 @pytest.mark.parametrize(
     "algo_name,agent,message",
     [
-        ("ppo", dict(dueling=True), "agent.dueling is for deep Q-learning"),
-        ("a2c", dict(noisy=True), "a2c has no values of discrete actions"),
+        ("ppo", dict(dueling=True), "agent.dueling"),
+        ("a2c", dict(noisy=True), "a2c .*discrete"),
     ],
 )
 def test_options_that_contradict_are_refused(algo_name, agent, message):

@@ -61,7 +61,7 @@ def test_act_works_on_a_plain_gymnasium_environment(cartpole):
 
 def test_act_refuses_what_training_refuses(cartpole):
     run = rlpyt.load(cartpole)
-    with pytest.raises(ValueError, match=r"observation has shape \(3,\); expected \(4,\)"):
+    with pytest.raises(ValueError, match=r"observation .*\(3,\); .*\(4,\)"):
         run.act(np.zeros(3, np.float32))
 
 
@@ -104,9 +104,9 @@ def test_act_takes_and_returns_the_dicts_of_a_gymnasium_environment(tmp_path):
         observation = env.step(action)[0]
     named = run.act(own.reset())
     assert named._fields == ("a", "b", "c") and named.a.shape == (2, 2)
-    with pytest.raises(ValueError, match=r"a dict with the keys \['kind', 'my-key'\]"):
+    with pytest.raises(ValueError, match=r"\['kind', 'my-key'\]"):
         run.act({"kind": 1})
-    with pytest.raises(TypeError, match="a dict or named tuple with the parts kind, my_key"):
+    with pytest.raises(TypeError, match="parts kind, my_key"):
         run.act(np.zeros(2))
 
 
@@ -186,15 +186,13 @@ def test_evaluation_ends_where_episodes_do_not(tmp_path, monkeypatch):
     options = tiny(f"{__name__}:Endless", eval_max_steps=7)
     train(options, tmp_path / "run")
     run = rlpyt.load(tmp_path / "run")
-    with pytest.warns(
-        UserWarning, match=r"2 of 3 episodes .* within 7 steps .*--max-steps"
-    ) as said:
+    with pytest.warns(UserWarning, match="2 of 3 episodes .* 7 steps .*--max-steps") as said:
         result = run.evaluate(3, max_steps=7)
     assert len(said) == 1
     assert (result.returns, result.lengths, result.unfinished) == ((7, 3, 7), (7, 3, 7), 2)
     assert "2 of them unfinished" in str(result) and result.as_dict()["unfinished"] == 2
     monkeypatch.setattr(run_module, "EVAL_STEPS", 20)  # the default
-    with pytest.warns(UserWarning, match="1 of 1 episodes did not end within 20 steps"):
+    with pytest.warns(UserWarning, match="1 of 1 episodes .* 20 steps"):
         assert run.evaluate(1).lengths == (20,)
     with pytest.raises(ValueError, match="max_steps"):
         run.evaluate(1, max_steps=0)
@@ -227,7 +225,7 @@ def test_the_best_agent_is_kept_and_loaded(tmp_path, monkeypatch):
     assert all(torch.equal(x, kept["agent_state_dict"][k]) for k, x in states[0].items())
     assert not all(torch.equal(x, states[1][k]) for k, x in states[0].items())
     train(tiny("CartPole-v1"), tmp_path / "without")
-    with pytest.raises(FileNotFoundError, match=r"no best\.pkl: train with keep_best=True"):
+    with pytest.raises(FileNotFoundError, match=r"best\.pkl: .*keep_best=True"):
         rlpyt.load(tmp_path / "without", best=True)
 
 
@@ -284,13 +282,13 @@ def test_an_agent_that_does_not_fit_is_named_by_parameter_and_shape(cartpole, tm
     def start(env="CartPole-v1", **agent):
         train(tiny(env, init_from=str(cartpole), agent=agent), tmp_path / "run")
 
-    with pytest.raises(ValueError, match=r"weight has shape \(64, 4\), expected \(8, 4\)"):
+    with pytest.raises(ValueError, match=r"weight .*\(64, 4\), .*\(8, 4\)"):
         start(hidden_sizes=[8])
-    with pytest.raises(ValueError, match=r"obs_rms.mean has shape none, expected \(4,\)"):
+    with pytest.raises(ValueError, match=r"obs_rms.mean .*none, .*\(4,\)"):
         start(normalize_observation=True)
-    with pytest.raises(ValueError, match=r"weight has shape \(2, 64\), expected \(3, 64\)"):
+    with pytest.raises(ValueError, match=r"weight .*\(2, 64\), .*\(3, 64\)"):
         start("Acrobot-v1")
-    with pytest.raises(FileNotFoundError, match="init_from: run directory not found: 'nowhere'"):
+    with pytest.raises(FileNotFoundError, match="init_from: .*'nowhere'"):
         train(tiny("CartPole-v1", init_from="nowhere"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -314,7 +312,7 @@ def test_an_evaluation_in_training_that_its_limit_ends_is_named(tmp_path):
 
 def test_a_run_without_snapshot_says_so(cartpole, tmp_path):
     (tmp_path / "config.json").write_text((cartpole / "config.json").read_text())
-    with pytest.raises(FileNotFoundError, match=r"has no params\.pkl yet"):
+    with pytest.raises(FileNotFoundError, match=r"params\.pkl"):
         rlpyt.load(tmp_path)
 
 
@@ -369,12 +367,12 @@ def test_presets_of_mujoco_give_an_agent_that_normalizes(algo_name, recurrent):
 def test_images_are_not_to_be_normalized():
     recipe = env_recipe("pong")
     options = tiny("pong", agent={"normalize_observation": True})
-    with pytest.raises(ValueError, match="pong gives images, .* Disable it"):
+    with pytest.raises(ValueError, match="pong .*images"):
         build_agent(options, env_spaces(recipe))
 
 
 def test_unknown_toys_and_devices_are_refused():
-    with pytest.raises(UnknownName, match="did you mean 'memory'"):
+    with pytest.raises(UnknownName, match="; .*'memory'"):
         env_recipe("toy/memroy")
     with pytest.raises(ValueError, match="device='gpu'"):
         affinity(tiny("CartPole-v1", device="gpu"))

@@ -137,14 +137,14 @@ def test_parts_are_built_with_the_arguments_of_their_construction():
 def test_a_script_without_a_guard_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "unguarded_script.py").write_text("runner = None\nrunner.train()\nclass Env: ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=r"trains when it is imported \(line 2\)"):
+    with pytest.raises(ValueError, match=r"imported \(line 2\)"):
         script_runs.find("unguarded_script:Env")
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"runner": 3}'])
 def test_damaged_descriptions_are_named(text, tmp_path):
     (tmp_path / "parts.json").write_text(text)
-    with pytest.raises(ValueError, match="is not the description of a run"):
+    with pytest.raises(ValueError, match="description of a run"):
         rlpyt.load(tmp_path)
 
 
@@ -174,11 +174,9 @@ def trained_without_names(run_dir):
 
 def test_parts_without_names_are_given_to_load(tmp_path):
     runner = trained_without_names(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"sampler.EnvCls cannot be.* Give it again: .*env=\.\.\.\)"
-    ):
+    with pytest.raises(ValueError, match=r"sampler.EnvCls .*env=\.\.\.\)"):
         rlpyt.load(tmp_path)
-    with pytest.raises(ValueError, match=r"agent.ModelCls cannot be rebuilt.*, agent=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"agent.ModelCls .*, agent=\.\.\.\)"):
         rlpyt.load(tmp_path, env=limited)
     agent = CategoricalMlpAgent(WideModel, model_kwargs=dict(width=8))
     run = rlpyt.load(tmp_path, env=NAMELESS, agent=agent)
@@ -198,9 +196,9 @@ def test_the_environment_of_a_script_can_be_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        (dict(agent=dict(model={})), TypeError, "agent must be an agent for the run of a script"),
-        (dict(learning_rate=1), UnknownName, "unknown setting of the run of a script 'learning_ra"),
-        (dict(env=3), TypeError, "env must be a name, a class or a function"),
+        (dict(agent=dict(model={})), TypeError, "^agent "),
+        (dict(learning_rate=1), UnknownName, "'learning_rate'"),
+        (dict(env=3), TypeError, "^env "),
     ],
 )
 def test_other_settings_of_a_script_are_refused(tmp_path, settings, error, message):

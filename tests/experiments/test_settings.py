@@ -31,18 +31,18 @@ def test_values_are_converted_to_the_type(value, hint, expected):
 @pytest.mark.parametrize(
     ("value", "hint", "words"),
     [
-        (True, int, "expected a whole number, got True"),
-        (1.5, int, "expected a whole number, got 1.5"),
-        (float("inf"), int, "expected a whole number, got inf"),
-        (float("nan"), int, "expected a whole number, got nan"),
-        ("1", float | None, "expected a number or null, got '1'"),
-        (1, bool, "expected true or false, got 1"),
-        (1, str, "expected a string, got 1"),
-        (None, int, "expected a whole number, got None"),
-        ([1, "b"], tuple[int, ...] | None, r"a list \(a whole number, ...\) or null, got"),
-        ([1, 2, 3], tuple[float, float], r"expected a list \(a number, a number\)"),
-        ("tpu", Literal["cpu", "gpu"], "expected one of cpu, gpu, got 'tpu'"),
-        ([1], dict[str, Any], "expected a dictionary"),
+        (True, int, "whole number, got True"),
+        (1.5, int, "whole number, got 1.5"),
+        (float("inf"), int, "whole number, got inf"),
+        (float("nan"), int, "whole number, got nan"),
+        ("1", float | None, "number or null, got '1'"),
+        (1, bool, "true or false, got 1"),
+        (1, str, "string, got 1"),
+        (None, int, "whole number, got None"),
+        ([1, "b"], tuple[int, ...] | None, r"list \(a whole number, ...\) or null"),
+        ([1, 2, 3], tuple[float, float], r"list \(a number, a number\)"),
+        ("tpu", Literal["cpu", "gpu"], "cpu, gpu, got 'tpu'"),
+        ([1], dict[str, Any], "dictionary"),
     ],
 )
 def test_errors_describe_the_expected_type(value, hint, words):
@@ -56,7 +56,7 @@ def test_every_setting_has_a_type_and_dictionaries_take_anything():
     assert "sampler" not in known and "algo.initial_optim_state_dict" not in known
     for name in ("env_args.gravity", "agent.model.a.b", "algo.optim_kwargs.eps"):
         assert type_of(name, known) is Any
-    with pytest.raises(UnknownName, match=r"unknown key 'steps\.x'; did you mean 'steps'"):
+    with pytest.raises(UnknownName, match=r"key 'steps\.x'; .*'steps'"):
         type_of("steps.x", known, "key")
 
 

@@ -274,7 +274,7 @@ def test_links_out_of_the_run_of_somebody_else_are_not_followed(reader, runs, he
     (run_dir / "progress.csv").unlink()
     (run_dir / "progress.csv").symlink_to(victim)
     if reader == "load":
-        with pytest.raises(RlpytError, match=r"progress.csv must not be a link"):
+        with pytest.raises(RlpytError, match="progress.csv .*link"):
             rlpyt.load(run_dir)
     elif reader != "train":  # reads config.json alone
         assert READERS[reader](run_dir) == 2

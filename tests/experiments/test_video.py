@@ -82,7 +82,7 @@ def test_masked_agents_play_valid_actions(kind, tmp_path):
     agent = agent_for(spaces) if kind == "policy" else dqn_agent_for(kind, spaces)
     n = record_agent(agent, make, path, episodes=5, grid=(1, 2), captions=False)
     assert n == len(read(path)) >= 2 * 4
-    with pytest.raises(ValueError, match="environment 0: action_mask must allow an action"):
+    with pytest.raises(ValueError, match="environment 0: action_mask"):
         record_agent(agent, lambda: make(fault="empty", fault_at=1, length=20), path)
 
 
@@ -185,15 +185,15 @@ def test_episodes_start_from_their_seeds(tmp_path):
 
 
 def test_bad_requests_leave_no_file(tmp_path):
-    with pytest.raises(ValueError, match=r"film\.avi must end in one of \.mp4, \.gif"):
+    with pytest.raises(ValueError, match=r"film\.avi .*\.mp4, \.gif"):
         record_agent(still, Shade, tmp_path / "film.avi")
     with pytest.raises(ValueError, match="episodes=0"):
         record_agent(still, Shade, tmp_path / "film.mp4", episodes=0)
-    with pytest.raises(ValueError, match="a function that makes them"):
+    with pytest.raises(ValueError, match="function that makes"):
         record_agent(still, Shade(), tmp_path / "film.mp4", episodes=2, grid=(1, 2))
-    with pytest.raises(ValueError, match="no method render"):
+    with pytest.raises(ValueError, match="method render"):
         record_agent(still, CountEnv, tmp_path / "film.mp4")
-    with pytest.raises(ValueError, match="must be an agent"):
+    with pytest.raises(ValueError, match="an agent"):
         record_agent(3, Shade, tmp_path / "film.mp4")
     assert not list(tmp_path.iterdir())
 
