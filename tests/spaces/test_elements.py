@@ -12,18 +12,18 @@ IMAGE = G.Box(0, 255, (3, 8, 8), np.uint8)
 FLOATS = np.full((3, 8, 8), 0.5, np.float32)
 
 REFUSED = [
-    (IMAGE, FLOATS, "is float32, its space is uint8. Return integers"),
-    (IMAGE, FLOATS.tolist(), "is float64, its space is uint8"),
-    (IMAGE, np.full((3, 8, 8), 300), r"is outside the bounds \[0, 255\] of its space"),
-    (IMAGE, np.full((3, 8, 8), -1), r"is outside the bounds \[0, 255\] of its space"),
-    (IMAGE, np.zeros((8, 8, 3), np.uint8), r"has shape \(8, 8, 3\); expected \(3, 8, 8\)"),
-    (G.Discrete(4), 1.5, "is float64, its space is int64"),
-    (G.Discrete(4), np.float32(2), "is float32, its space is int64"),
-    (G.MultiDiscrete([4, 4], start=[1, 1]), np.array([1.5, 2]), "is float64, its space is int64"),
-    (G.Discrete(4), 9, r"is outside the bounds \[0, 3\]"),
-    (G.Discrete(4, start=2), 1, r"is outside the bounds \[2, 5\]"),
-    (G.MultiDiscrete([4, 4]), np.array([-1, 2]), r"is outside the bounds \[0, 3\]"),
-    (G.Box(0, 1, (2,)), np.zeros(3, np.float32), r"has shape \(3,\); expected \(2,\)"),
+    (IMAGE, FLOATS, r".*float32, .* uint8\."),
+    (IMAGE, FLOATS.tolist(), r".*float64, .* uint8\."),
+    (IMAGE, np.full((3, 8, 8), 300), r".*bounds \[0, 255\]"),
+    (IMAGE, np.full((3, 8, 8), -1), r".*bounds \[0, 255\]"),
+    (IMAGE, np.zeros((8, 8, 3), np.uint8), r".*\(8, 8, 3\); .*\(3, 8, 8\)"),
+    (G.Discrete(4), 1.5, ".*float64, .*int64"),
+    (G.Discrete(4), np.float32(2), ".*float32, .*int64"),
+    (G.MultiDiscrete([4, 4], start=[1, 1]), np.array([1.5, 2]), ".*float64, .*int64"),
+    (G.Discrete(4), 9, r".*bounds \[0, 3\]"),
+    (G.Discrete(4, start=2), 1, r".*bounds \[2, 5\]"),
+    (G.MultiDiscrete([4, 4]), np.array([-1, 2]), r".*bounds \[0, 3\]"),
+    (G.Box(0, 1, (2,)), np.zeros(3, np.float32), r".*\(3,\); .*\(2,\)"),
 ]
 TAKEN = [
     (IMAGE, np.full((3, 8, 8), 30)),
@@ -69,15 +69,15 @@ def test_vectors_of_integers_that_are_floats_give_a_warning():
 def test_batches_and_spaces_of_rlpyt_are_checked():
     space = IntBox(0, 4, (3, 8, 8), "uint8")
     assert check_first(space, np.full((2, 3, 8, 8), 3, np.uint8), (2,)) is None
-    with pytest.raises(ValueError, match=r"outside the bounds"):
+    with pytest.raises(ValueError, match="bounds"):
         check_first(space, np.full((2, 3, 8, 8), 4, np.int64), (2,))
-    with pytest.raises(ValueError, match="is float32, its space is uint8"):
+    with pytest.raises(ValueError, match=r"float32, .* uint8\."):
         check_first(space, np.stack([FLOATS, FLOATS]), (2,))
 
 
 def test_objects_are_named_with_their_part():
     ours = GymSpaceWrapper(G.Dict(x=G.Box(0, 1, (2,))))
-    with pytest.raises(TypeError, match="observation.x is a ndarray .*object"):
+    with pytest.raises(TypeError, match="observation.x .*object"):
         check_first(ours, ours.convert(dict(x=np.array([0, None], object))))
     found = find_difference("observation", GymSpaceWrapper(IMAGE), "text")
     assert found is not None and found.kind == "structure"

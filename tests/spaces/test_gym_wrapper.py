@@ -281,7 +281,7 @@ def test_masked_observations_are_converted_by_the_names_of_their_parts():
     ours = from_gym(space, own)
     assert ours.observation == 1 and ours.action_mask is own["action_mask"]
     assert to_gym(space, ours)["observation"] == 6
-    with pytest.raises(ValueError, match=r"must be a dict .* got no \['action_mask'\]"):
+    with pytest.raises(ValueError, match=r"\['action_mask'\]"):
         from_gym(space, dict(observation=6))
 
 
@@ -355,11 +355,11 @@ def test_keys_that_are_no_field_names_are_made_to_fit():
     ],
 )
 def test_unsupported_spaces_are_refused_with_their_place(bad):
-    with pytest.raises(ValueError, match=rf"space 'action': .* {type(bad).__name__} is not"):
+    with pytest.raises(ValueError, match=f"'action': .*{type(bad).__name__}"):
         GymSpaceWrapper(bad, name="action")
     if isinstance(bad, G.Space):
         inside = G.Dict({"a": G.Discrete(2), "b": G.Tuple((G.Discrete(2), bad))})
-        with pytest.raises(ValueError, match=r"space 'obs\.b\.1': "):
+        with pytest.raises(ValueError, match=r"'obs\.b\.1'"):
             GymSpaceWrapper(inside)
 
 
@@ -369,11 +369,11 @@ def test_unsupported_spaces_are_refused_with_their_place(bad):
         (
             dict(a=G.Discrete(2), b=G.Discrete(2)),
             {"a": 1},
-            r"'obs' must be .*\['a', 'b'\], got .*a",
+            r"'obs' .*\['a', 'b'\], got .*a",
         ),
-        (dict(a=G.Discrete(2)), np.zeros(3), "must be a dict with the keys .*, got ndarray"),
-        (dict(a=G.Tuple([G.Discrete(2)] * 2)), {"a": (1,)}, "'obs.a' must be a tuple .* length 1"),
-        (dict(a=G.Tuple([G.Discrete(2)] * 2)), {"a": 1}, "'obs.a' must be a tuple .* got int"),
+        (dict(a=G.Discrete(2)), np.zeros(3), "'obs' .*got ndarray"),
+        (dict(a=G.Tuple([G.Discrete(2)] * 2)), {"a": (1,)}, "'obs.a' .*length 1"),
+        (dict(a=G.Tuple([G.Discrete(2)] * 2)), {"a": 1}, "'obs.a' .*got int"),
     ],
 )
 def test_elements_without_all_parts_are_refused(space, value, error):
@@ -386,14 +386,12 @@ def test_elements_keep_their_parts_also_unknown_ones(first, later):
     wrapper = GymSpaceWrapper(G.Dict(a=G.Discrete(2), b=G.Discrete(2)), name="obs")
     for keys in (first, first[::-1], "b" + first.replace("b", "")):  # in any order
         assert tuple(wrapper.convert({key: "abcd".index(key) for key in keys})) == (0, 1)
-    with pytest.raises(
-        ValueError, match=f"{len(first)} parts, as in the first reset, got the keys"
-    ):
+    with pytest.raises(ValueError, match=f"{len(first)} parts.*keys"):
         wrapper.convert(dict.fromkeys(later, 1))
 
 
 def test_empty_spaces_are_refused():
-    with pytest.raises(ValueError, match=r"'obs\.nothing': .* is empty"):
+    with pytest.raises(ValueError, match=r"'obs\.nothing'"):
         GymSpaceWrapper(G.Dict({"nothing": G.Dict({})}))
 
 
