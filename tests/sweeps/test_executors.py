@@ -116,8 +116,8 @@ def test_a_cluster_that_refuses_a_job_raises_an_executor_error(tmp_path, slurm, 
 @pytest.mark.parametrize(
     "name, settings, complaint",
     [
-        ("moon", {}, "where='moon' must be one of local, slurm, ray"),
-        ("local", {"partition": "x"}, "place must be empty"),
+        ("moon", {}, "where='moon' .*local, slurm, ray"),
+        ("local", {"partition": "x"}, "^place "),
         ("slurm", {"cluster": "local", "colour": "red"}, "SLURM: .*colour"),
     ],
 )
@@ -145,7 +145,7 @@ def test_cluster_slots_may_exceed_the_hardware_of_the_launching_machine():
     )  # fmt: skip
     unpinned = Resources(n_cpu_core=8, cpu_per_run=8, set_affinity=False)
     assert len(slots_of(unpinned, "ray")[0].cpus) == 8  # requested, though nothing is pinned
-    with pytest.raises(ValueError, match="for a machine of 4096 cores"):
+    with pytest.raises(ValueError, match="4096 cores"):
         slots_of(Resources(n_cpu_core=4096, cpu_per_run=4096))
 
 

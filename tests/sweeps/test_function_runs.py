@@ -87,11 +87,11 @@ def test_seeds_must_be_nonempty_and_distinct(tmp_path, seeds):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"run": "run"}, TypeError, "run='run' must be a function: run\\(config, seed"),
-        ({"config": {"lr": 0.1}}, TypeError, "config must be a Config, .* got {'lr': 0.1}"),
+        ({"run": "run"}, TypeError, "run='run'"),
+        ({"config": {"lr": 0.1}}, TypeError, "config .*got {'lr': 0.1}"),
         ({"log_dir": "a_file"}, NotADirectoryError, "a_file is a file"),
         ({"log_dir": "a_file/below"}, NotADirectoryError, "a_file is a file"),
-        ({"seeds": range(501)}, ValueError, "1,002 runs, and max_runs is 1,000; pass max_runs"),
+        ({"seeds": range(501)}, ValueError, "1,002 runs.* max_runs "),
     ],
 )
 @pytest.mark.parametrize("max_workers", [None, 1])

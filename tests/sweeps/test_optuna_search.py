@@ -97,7 +97,7 @@ def test_a_trial_without_a_score_fails_with_a_reason(tmp_path):
     study = source(sweep)
     job = study.next(sweep)
     carry_out(sweep, job, 1.0, rows=[(100, float("nan"))])
-    with pytest.warns(UserWarning, match="no number found in column ReturnAverage"):
+    with pytest.warns(UserWarning, match="column ReturnAverage"):
         study.ended(job, "done")
     assert states(sweep) == [FAIL]
 

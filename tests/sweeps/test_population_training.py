@@ -144,7 +144,7 @@ def test_a_member_copies_the_checkpoint_that_was_compared(tmp_path):
 def test_members_without_scores_continue_alone_with_a_warning(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: ReturnAverage"))
     population = source(sweep)
-    with pytest.warns(UserWarning, match="no number found in column ReturnAverage"):
+    with pytest.warns(UserWarning, match="column ReturnAverage"):
         for _ in range(16):
             job = population.next(sweep)
             assert job.job.settings["from"] == job.job.settings["member"]
@@ -155,7 +155,7 @@ def test_members_without_scores_continue_alone_with_a_warning(tmp_path):
 def test_a_missing_metric_ends_the_population_search(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, ", metric: Lost"))
     population = source(sweep)
-    with pytest.raises(SourceError, match="member_0/round_0 has finished without a column 'Lost'"):
+    with pytest.raises(SourceError, match="member_0/round_0 .*column 'Lost'"):
         train(sweep, population, population.next(sweep), 1.0)
 
 

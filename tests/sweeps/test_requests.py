@@ -84,7 +84,7 @@ def test_a_second_launcher_is_refused(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(60)")])
     first = start_launcher(sweep)
     until(lambda: states(sweep) == ["running"])
-    with pytest.raises(RunDirectoryError, match=f"already has a launcher: process {first.pid}"):
+    with pytest.raises(RunDirectoryError, match=f"launcher: process {first.pid}"):
         launcher_of(sweep).run()
     first.terminate()
     assert first.wait(30) == 143

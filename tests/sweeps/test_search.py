@@ -70,9 +70,9 @@ def test_invalid_searches_are_refused_with_their_line(tmp_path, changes, line, w
 
 
 def test_scripts_refuse_populations_and_reserved_setting_names(tmp_path):
-    with pytest.raises(ValueError, match="yaml:1: .*scripts leave no checkpoints"):
+    with pytest.raises(ValueError, match="yaml:1: .*scripts"):
         plan_sweep(write_file(tmp_path, "{method: pbt}"), SLOTS)
-    with pytest.raises(ValueError, match="yaml:2: trial is reserved for the search"):
+    with pytest.raises(ValueError, match="yaml:2: trial"):
         plan_sweep(write_file(tmp_path, sample="trial: {integer: [0, 5]}"), SLOTS)
 
 
@@ -81,7 +81,7 @@ def test_packages_required_by_a_sampler_are_checked_before_the_start(tmp_path, m
         search_module, "REQUIRED_PACKAGES", {"cmaes": ("a_package_that_is_missing",)}
     )
     path = write(tmp_path, **TRAIN, search="{sampler: cmaes}")
-    with pytest.raises(ImportError, match="yaml:5: .*pip install a_package_that_is_missing"):
+    with pytest.raises(ImportError, match="yaml:5: .*a_package_that_is_missing"):
         plan_sweep(path, SLOTS)
 
 

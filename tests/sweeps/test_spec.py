@@ -156,7 +156,7 @@ def test_options_equal_those_of_rlpyt_train(algo_name, env, preset, changes, fla
 def test_algorithms_can_be_compared():
     spec = make(train=None, grid={"algo_name": ["ppo", "a2c"]})
     assert [run_options(spec, one).algo_name for one in expand(spec)] == ["ppo", "a2c"]
-    with pytest.raises(UnknownName, match=r"unknown setting 'algo\.epochs'"):  # a2c has none
+    with pytest.raises(UnknownName, match=r"'algo\.epochs'"):  # a2c has none
         expand(make(train=None, grid={"algo_name": ["ppo", "a2c"], "algo.epochs": [1]}))
 
 
@@ -180,7 +180,7 @@ def test_scripts_accept_custom_settings(file):
         "algo": {"whatever": [2, 3]},
         "game": {"a": 1},
     }
-    with pytest.raises(ValueError, match="whose options are known to the script only"):
+    with pytest.raises(ValueError, match="options .*script"):
         run_options(spec, settings[0])
 
 
@@ -212,7 +212,7 @@ def test_draws_are_reproducible_and_unchanged_by_further_draws():
 def test_draws_of_a_cell_are_distinct_while_possible():
     spec = make(sample={"algo.epochs": Draw("integer", (3, 6))}, n_samples=4)
     assert {one.varied["algo.epochs"] for one in expand(spec)} == {3, 4, 5, 6}
-    with pytest.raises(ValueError, match="n_samples must be at most 4, got 5 .different draws"):
+    with pytest.raises(ValueError, match="n_samples .* 4, got 5"):
         make(sample=spec.sample, n_samples=5)
 
 

