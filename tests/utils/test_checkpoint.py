@@ -160,7 +160,7 @@ def test_keep_includes_the_new_checkpoint_and_counters_continue(tmp_path):
     assert [path.name for path in paths[8:]] == [f"checkpoint-{n}" for n in (9, 10, 11, 12)]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checkpoint-11", "checkpoint-12"]
     assert load_checkpoint(tmp_path).state["n"] == 12  # 12 after 9: numbers, not letters
-    with pytest.raises(ValueError, match="keep must be at least 1, .* got 0"):
+    with pytest.raises(ValueError, match="^keep .*got 0"):
         save_checkpoint(tmp_path, {}, keep=0)
 
 
@@ -184,17 +184,17 @@ class Unknown:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"a": [Unknown()]}, r"state/a/0 must consist of .* got a .*Unknown"),
-        ({"a": {1.5: 0}}, r"keys of state/a must be .*, got 1\.5"),
-        ({"a": {True: 0}}, r"keys of state/a must be .*, got True"),
-        ({"a": np.array([object()])}, r"state/a must consist of .* got a numpy.ndarray"),
+        ({"a": [Unknown()]}, "state/a/0 .*Unknown"),
+        ({"a": {1.5: 0}}, r"state/a .*got 1\.5"),
+        ({"a": {True: 0}}, "state/a .*got True"),
+        ({"a": np.array([object()])}, "state/a .*numpy.ndarray"),
         (
             {"a": torch.zeros(2, dtype=torch.complex128)},
-            r"state/a must be .*, got dtype",
+            "state/a .*got dtype",
         ),
         ({"a": torch.zeros(2).to_sparse()}, r"layout torch.sparse_coo"),
         ({"a": torch.zeros(2, device="meta")}, r"on meta"),
-        ([], "state must be a dict, got a list"),
+        ([], ": state .*list"),
     ],
 )
 def test_what_cannot_be_saved_is_named(tmp_path, state, message):
@@ -213,7 +213,7 @@ def test_named_tuples_cycles_and_arrays_in_meta_are_refused(tmp_path):
         save_checkpoint(tmp_path, {"p": namedtuple("Pair", "a b")(1, 2)})
     with pytest.raises(CheckpointError, match="contains itself"):
         save_checkpoint(tmp_path, cycle)
-    with pytest.raises(CheckpointError, match="meta must not contain arrays"):
+    with pytest.raises(CheckpointError, match=": meta "):
         save_checkpoint(tmp_path, {}, meta={"a": np.zeros(1)})
 
 
@@ -258,7 +258,7 @@ def test_damage_to_any_file_loads_the_previous_checkpoint(tmp_path, name):
 def test_a_missing_file_is_named(tmp_path, name):
     _, newest = save(tmp_path, n=2)
     (newest / name).unlink()
-    with pytest.warns(UserWarning, match=rf"checkpoint-2/{name} is missing.*older.*checkpoint-1"):
+    with pytest.warns(UserWarning, match=f"checkpoint-2/{name} .*checkpoint-1"):
         assert load_checkpoint(tmp_path).state["n"] == 1
 
 
@@ -267,7 +267,7 @@ def test_swapped_files_are_noticed(tmp_path):
     os.rename(path / "tensors.safetensors", path / "x")
     os.rename(path / "arrays.safetensors", path / "tensors.safetensors")
     os.rename(path / "x", path / "arrays.safetensors")
-    with pytest.raises(CheckpointError, match=r"no valid checkpoint.*tensors.safetensors"):
+    with pytest.raises(CheckpointError, match="no valid .*tensors.safetensors"):
         load_checkpoint(tmp_path)
 
 
@@ -330,9 +330,7 @@ def test_crafted_contents_are_refused(tmp_path, name, content, monkeypatch):
     sys.set_int_max_str_digits(4300)
     (path,) = save(tmp_path)
     sign(path, forge(path, **{name: content}))
-    with pytest.raises(
-        CheckpointError, match=rf"checkpoint-1/{name.replace('_', '.')} is not valid"
-    ):
+    with pytest.raises(CheckpointError, match=f"checkpoint-1/{name.replace('_', '.')} .*valid"):
         load_checkpoint(tmp_path)
 
 
@@ -342,7 +340,7 @@ def test_only_the_known_files_are_read(tmp_path, name):
     manifest = forge(path)
     manifest["files"][name] = manifest["files"].pop("state.json")
     sign(path, manifest)
-    with pytest.raises(CheckpointError, match=r"expected version 1 with the files state\.json"):
+    with pytest.raises(CheckpointError, match=r"version 1 .*state\.json"):
         load_checkpoint(tmp_path)
 
 
@@ -351,11 +349,11 @@ def test_symbolic_links_and_pipes_are_refused(tmp_path, name):
     (path,) = save(tmp_path)
     os.rename(path / name, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", path / name)
-    with pytest.raises(CheckpointError, match="symbolic link, directory or device"):
+    with pytest.raises(CheckpointError, match="symbolic link, dir"):
         load_checkpoint(path)
     (path / name).unlink()
     os.mkfifo(path / name)  # would block for ever if opened
-    with pytest.raises(CheckpointError, match="symbolic link, directory or device"):
+    with pytest.raises(CheckpointError, match="symbolic link, dir"):
         load_checkpoint(path)
 
 
@@ -363,7 +361,7 @@ def test_a_linked_checkpoint_is_refused(tmp_path):
     (path,) = save(tmp_path / "a")
     (tmp_path / "b").mkdir()
     os.symlink(path, tmp_path / "b" / "checkpoint-5")
-    with pytest.raises(CheckpointError, match="the checkpoint is a symbolic link"):
+    with pytest.raises(CheckpointError, match="the checkpoint .*symbolic link"):
         load_checkpoint(tmp_path / "b")
 
 
@@ -372,9 +370,7 @@ def test_a_newer_format_is_an_error_and_loads_no_older_checkpoint(tmp_path):
     manifest = forge(newest)
     manifest["version"] = 7
     sign(newest, manifest)
-    with pytest.raises(
-        CheckpointError, match=r"checkpoint-2 has format version 7, but .* at most version 1"
-    ):
+    with pytest.raises(CheckpointError, match="checkpoint-2 .*version 7.*version 1"):
         load_checkpoint(tmp_path)
 
 
@@ -388,15 +384,13 @@ class Exploit:
 
 def test_wrong_paths_have_specific_messages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match="absent does not exist"):
+    with pytest.raises(CheckpointError, match="absent .*exist"):
         load_checkpoint("absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(
-        CheckpointError, match=r"contains no checkpoint: .* found an empty directory"
-    ):
+    with pytest.raises(CheckpointError, match="no checkpoint: .*empty directory"):
         load_checkpoint("empty")
     (tmp_path / "empty" / "model.zip").touch()
-    with pytest.raises(CheckpointError, match=r"contains no checkpoint: .* found model\.zip"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint: .*model\.zip"):
         load_checkpoint("empty")
 
 
@@ -425,9 +419,7 @@ def test_files_of_other_libraries_are_described_and_never_unpickled(tmp_path, mo
         "nothing": "an empty file",
         "notes.txt": "an unknown kind of file",
     }.items():
-        with pytest.raises(
-            CheckpointError, match=f"{name} must be a checkpoint .* got {description}"
-        ):
+        with pytest.raises(CheckpointError, match=f"{name} .*got {description}"):
             load_checkpoint(name)
     assert not Path("canary").exists()
 
@@ -468,7 +460,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_no_partial_one(tmp_path, monk
         FullDisk.room = room
         opened = lambda *args: FullDisk(open(*args))  # noqa: SIM115
         patch.setattr(module, "open", opened, raising=False)
-        with pytest.raises(CheckpointError, match=r"checkpoint-2 could not be saved: .*No space"):
+        with pytest.raises(CheckpointError, match=f"checkpoint-2 .*{os.strerror(errno.ENOSPC)}"):
             save(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint-1"]
     assert load_checkpoint(tmp_path).state["n"] == 1
@@ -498,7 +490,7 @@ def test_input_output_errors_are_reported_and_old_checkpoints_stay(tmp_path, mon
     save(tmp_path, keep=1)
     with monkeypatch.context() as patch:
         patch.setattr(os, name, nth_call(getattr(os, name), n, io_error))
-        with pytest.raises(CheckpointError, match="Input/output error"):
+        with pytest.raises(CheckpointError, match=os.strerror(errno.EIO)):
             save_checkpoint(tmp_path, {"n": 2}, keep=1)
     left = {entry.name for entry in tmp_path.iterdir()}
     renamed = (name, n) == ("fsync", 6)  # complete, but the directory's entry is in doubt
@@ -509,7 +501,7 @@ def test_input_output_errors_are_reported_and_old_checkpoints_stay(tmp_path, mon
 def test_an_old_checkpoint_that_cannot_be_deleted_causes_a_warning(tmp_path, monkeypatch):
     save(tmp_path)
     monkeypatch.setattr(os, "rename", nth_call(os.rename, 2, io_error))
-    with pytest.warns(UserWarning, match="checkpoint-1 could not be deleted"):
+    with pytest.warns(UserWarning, match="checkpoint-1 .*deleted"):
         save_checkpoint(tmp_path, {"n": 2}, keep=1)
     assert load_checkpoint(tmp_path).state["n"] == 2
 
@@ -551,7 +543,7 @@ def test_an_interrupt_while_saving_leaves_nothing(tmp_path, monkeypatch):
 
 def test_a_directory_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match="could not be saved"):
+    with pytest.raises(CheckpointError, match="saved"):
         save_checkpoint(tmp_path / "file", {})
 
 

@@ -13,13 +13,13 @@ NO_NUMBERS = ["5", None, True, np.bool_(True), [5], np.array([5]), torch.tensor(
 
 @pytest.mark.parametrize("value", [1.5, np.float32(1.5), np.nan, np.float64("inf"), *NO_NUMBERS])
 def test_other_values_are_not_whole_numbers(value):
-    with pytest.raises(TypeError, match="n=.* must be a whole number of at least 1"):
+    with pytest.raises(TypeError, match="^n=.*whole"):
         whole_number("n", value, 1)
 
 
 @pytest.mark.parametrize("value", [0, np.int64(0), np.float32(-3)])
 def test_too_small_whole_numbers_are_named(value):
-    with pytest.raises(ValueError, match="n=.* must be at least 1"):
+    with pytest.raises(ValueError, match="^n=.*at least 1"):
         whole_number("n", value, 1)
 
 
@@ -30,20 +30,20 @@ def test_numbers_within_the_range_pass(value):
 
 @pytest.mark.parametrize("value", [0, np.float32(0), 1.5, np.float64(1.5), np.int64(2), np.nan])
 def test_numbers_outside_the_range_are_named(value):
-    with pytest.raises(ValueError, match=r"x=.* must be in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"^x=.*\(0, 1\]"):
         check_range("x", value, 0, 1, open_low=True)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.float32(np.inf)])
 def test_infinite_numbers_are_named_where_they_must_be_finite(value):
     check_range("x", value)
-    with pytest.raises(ValueError, match="x=.*inf.* must be finite"):
+    with pytest.raises(ValueError, match="^x=.*finite"):
         check_range("x", value, finite=True)
 
 
 @pytest.mark.parametrize("value", [1j, *NO_NUMBERS])
 def test_values_that_are_not_numbers_are_named(value):
-    with pytest.raises(TypeError, match="x=.* must be a number"):
+    with pytest.raises(TypeError, match="^x=.*number"):
         check_range("x", value, 0, 1)
 
 
@@ -57,7 +57,7 @@ def test_whole_numbers_of_every_kind_become_ints(value):
 
 @pytest.mark.parametrize("value", [2, 0.5, "false", "1", None, [], np.nan, np.array([True])])
 def test_other_values_are_not_switches(value):
-    with pytest.raises(TypeError, match="x=.* must be True or False"):
+    with pytest.raises(TypeError, match="^x=.*True or False"):
         true_or_false("x", value)
 
 
@@ -87,7 +87,7 @@ def test_whole_floats_and_digits_for_switches_configure_algorithms():
 
 def test_counts_beyond_64_bits_are_refused():
     assert whole_number("epochs", 2**64 - 1, 1) == 2**64 - 1
-    with pytest.raises(ValueError, match="epochs=1e[+]30 must be at most"):
+    with pytest.raises(ValueError, match="epochs=1e[+]30"):
         whole_number("epochs", 1e30, 1)
 
 
@@ -122,20 +122,20 @@ def test_counts_and_switches_are_stored_as_such():
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        (dict(rate=0), ValueError, r"rate=0 must be in \(0, 100\]"),
+        (dict(rate=0), ValueError, r"rate=0 .*\(0, 100\]"),
         (dict(rate=101), ValueError, "rate=101"),
-        (dict(rate=None), TypeError, "rate=None must be a number"),
-        (dict(share=1.5), ValueError, r"share=1.5 must be in \[0, 1\]"),
+        (dict(rate=None), TypeError, "rate=None"),
+        (dict(share=1.5), ValueError, r"share=1.5 .*\[0, 1\]"),
         (dict(share=math.nan), ValueError, "share=nan"),
-        (dict(coefficient=math.inf), ValueError, "coefficient=inf must be finite"),
-        (dict(steps=0), ValueError, "steps=0 must be at least 1"),
-        (dict(steps=1.5), TypeError, "steps=1.5 must be a whole number of at least 1"),
+        (dict(coefficient=math.inf), ValueError, "coefficient=inf"),
+        (dict(steps=0), ValueError, "steps=0"),
+        (dict(steps=1.5), TypeError, "steps=1.5"),
         (dict(steps=None), TypeError, "steps=None"),
-        (dict(limit=1), ValueError, "limit=1 must be at least 2"),
-        (dict(entropy="none"), TypeError, "entropy='none' must be a number"),
-        (dict(entropy=-math.inf), ValueError, "entropy=-inf must be finite"),
-        (dict(kind="c"), ValueError, "kind='c' must be a or b"),
-        (dict(switch="no"), TypeError, "switch='no' must be True or False"),
+        (dict(limit=1), ValueError, "limit=1 .*2"),
+        (dict(entropy="none"), TypeError, "entropy='none'"),
+        (dict(entropy=-math.inf), ValueError, "entropy=-inf"),
+        (dict(kind="c"), ValueError, "kind='c'"),
+        (dict(switch="no"), TypeError, "switch='no'"),
     ],
 )
 def test_settings_outside_their_range_are_refused(bad, error, message):
@@ -144,7 +144,7 @@ def test_settings_outside_their_range_are_refused(bad, error, message):
 
 
 def test_unusually_large_settings_cause_a_warning():
-    with pytest.warns(UserWarning, match="rate=2 is unusually large"):
+    with pytest.warns(UserWarning, match="rate=2 "):
         Settings(rate=2)
 
 

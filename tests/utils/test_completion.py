@@ -81,5 +81,5 @@ class Slotted:
 
 @pytest.mark.parametrize("part", [Slotted(), [1]])
 def test_an_object_without_attributes_of_its_own_is_refused_with_a_remedy(part):
-    with pytest.raises(TypeError, match="lacks .*state_dict.*Derive it from .*Base"):
+    with pytest.raises(TypeError, match="state_dict.*Base"):
         completed(part, Base)

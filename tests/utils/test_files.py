@@ -1,5 +1,6 @@
 """Files are written whole or stay as they were; devices and pipes are written to."""
 
+import errno
 import os
 import resource
 import stat
@@ -39,8 +40,9 @@ def test_a_pipe_or_device_is_written_directly(tmp_path):
     os.close(reader)
     link = tmp_path / "device"
     link.symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError) as full:
         write(link)
+    assert full.value.errno == errno.ENOSPC
     assert link.is_symlink() and stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
@@ -77,7 +79,7 @@ def add_a_column(path):
 def test_a_limit_is_named_with_the_file_and_the_old_content_stays(name, write_again, tmp_path):
     path = tmp_path / name
     path.write_text("a\n0\n")
-    match = rf"File too large \(the limit is 4 bytes; see `ulimit -f`\): '.*{name}'"
+    match = rf"limit is 4 bytes.*'.*{name}'"
     with files_of_at_most(4), pytest.raises(OSError, match=match):
         write_again(path)
     assert path.read_text() == "a\n0\n" and os.listdir(tmp_path) == [name]
@@ -85,7 +87,7 @@ def test_a_limit_is_named_with_the_file_and_the_old_content_stays(name, write_ag
 
 def test_a_full_disk_is_named_with_what_is_free(tmp_path):
     (tmp_path / "file").symlink_to("/dev/full")
-    with pytest.raises(OSError, match=r"No space left on device \(.* MiB are free\): '.*file'"):
+    with pytest.raises(OSError, match="MiB are free.*'.*file'"):
         write(tmp_path / "file")
 
 

@@ -1,6 +1,7 @@
 """A sink that fails costs its rows, never the run."""
 
 import csv
+import errno
 import os
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_three_failures_in_a_row_drop_a_sink_with_two_warnings(log):
     ]
     assert flaky.calls == list(range(8))  # two in a row were forgiven, three were not
     assert rows == [(i, i) for i in range(10)]
-    with pytest.warns(RuntimeWarning, match="Flaky could not be closed"):
+    with pytest.warns(RuntimeWarning, match="Flaky .*closed"):
         log.remove_sink(flaky)
     log.remove_sink(flaky)
     assert flaky.closed == 1
@@ -83,11 +84,11 @@ def test_a_full_disk_leaves_no_partial_line_and_later_rows_are_written(log, tmp_
 
     def full(file, content):
         file.write(content[:1])
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
         patch.setattr("rlpyt.utils.logging.sinks._write_all", full)
-        with pytest.warns(RuntimeWarning, match="No space left") as caught:
+        with pytest.warns(RuntimeWarning, match=r"progress\.csv.*full") as caught:
             dump(log, 5)  # more than three: a table is never given up
     assert len(caught) == 1 and real is not full
     dump(log, 2)
@@ -109,12 +110,12 @@ def test_a_failed_widening_keeps_the_table(log, tmp_path, monkeypatch):
     dump(log, 1)
 
     def full(*args):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         log.record_tabular("y", 2)
-        with pytest.warns(RuntimeWarning, match="No space"):
+        with pytest.warns(RuntimeWarning, match=r"progress\.csv.*full"):
             log.dump_tabular()
     assert path.read_text() == "x\n0\n"
     log.record_tabular("y", 3)
@@ -131,7 +132,7 @@ def test_text_continues_after_a_failure(log, tmp_path, monkeypatch):
     assert (tmp_path / "debug.log").read_text() == "lone surrogate \\ud800\n"
     if os.path.exists("/dev/full"):
         log.add_text_output("/dev/full")
-        with pytest.warns(RuntimeWarning, match="/dev/full failed .*No space left"):
+        with pytest.warns(RuntimeWarning, match="/dev/full failed"):
             log.log("lost")
             log.log("lost too")
 
@@ -234,7 +235,7 @@ def test_a_missing_tracker_error_names_the_remedy(Sink, monkeypatch):
     name = Sink.__name__.removesuffix("Sink").lower()
     for module in (name, f"{name}.entities"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"needs .* {name}\. Run: .*\[{name}\]'"):
+    with pytest.raises(ImportError, match=rf" {name}\. .*\[{name}\]'"):
         Sink()
 
 
@@ -260,5 +261,5 @@ def test_tensorboard_shows_attached_images_and_results(log, tmp_path):
 
 def test_a_missing_tensorboard_error_names_the_remedy(log, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ImportError, match=r"Run: .*\[tensorboard\]"):
+    with pytest.raises(ImportError, match=r"\[tensorboard\]"):
         log.set_tf_summary_dir(tmp_path)

@@ -1,6 +1,7 @@
 """Logged values arrive once in every output, in a stable form."""
 
 import csv
+import errno
 import inspect
 import json
 import math
@@ -161,7 +162,7 @@ def test_rows_of_numbers_of_all_kinds(tmp_path):
         "text": 'a,"b" c',
         "twice": "2",
     }
-    with pytest.raises(TypeError, match=r"record_tabular\('x'\) got an array of shape \(2, 3\)"):
+    with pytest.raises(TypeError, match=r"record_tabular\('x'\) .*\(2, 3\)"):
         logger.record_tabular("x", np.zeros((2, 3)))
 
 
@@ -196,9 +197,9 @@ def test_statistics_by_hand(tmp_path):
     assert float(row["AverageLen"]) == 6 and float(row["StdLen"]) == 2
     assert {row[f"none{s}"] for s in ("Average", "Std", "Median", "Min", "Max")} == {"nan"}
     assert float(row["bfAverage"]) == 3
-    with pytest.raises(ValueError, match="placement must be .*, got 'top'"):
+    with pytest.raises(ValueError, match="placement .*'top'"):
         logger.record_tabular_misc_stat("x", [1], placement="top")
-    with pytest.raises(TypeError, match=r"record_tabular_misc_stat\('x'\) expected numbers"):
+    with pytest.raises(TypeError, match=r"record_tabular_misc_stat\('x'\)"):
         logger.record_tabular_misc_stat("x", ["word"])
 
 
@@ -349,10 +350,10 @@ def test_snapshots_load_with_safe_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("params", "where"),
     [
-        ({"a": [1, {"b": object()}]}, r"params\['a'\]\[1\]\['b'\] is a builtins.object"),
-        ({"a": np.array(["text"])}, r"params\['a'\] is a numpy.ndarray"),
-        ({"a": {1.5: 2}}, r"keys of params\['a'\] must be .*, got 1\.5"),
-        ({"cls": Path}, r"params\['cls'\] is a"),
+        ({"a": [1, {"b": object()}]}, r"params\['a'\]\[1\]\['b'\] .*builtins.object"),
+        ({"a": np.array(["text"])}, r"params\['a'\] .*numpy.ndarray"),
+        ({"a": {1.5: 2}}, r"keys of params\['a'\] .*1\.5"),
+        ({"cls": Path}, r"params\['cls'\]"),
     ],
 )
 def test_unsupported_objects_in_a_snapshot_are_named(tmp_path, params, where):
@@ -369,11 +370,11 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_old_one_and_the_run(tmp_pa
     logger.save_itr_params(0, {"itr": 0})
 
     def full(*args):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.warns(RuntimeWarning, match=r"params\.pkl could not be saved.*No space") as w:
+        with pytest.warns(RuntimeWarning, match=r"params\.pkl .*full") as w:
             logger.save_itr_params(1, {"itr": 1})
             logger.save_itr_params(2, {"itr": 2})
     assert len(w) == 1
@@ -382,9 +383,9 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_old_one_and_the_run(tmp_pa
 
 
 def test_snapshot_settings_are_checked():
-    with pytest.raises(ValueError, match="snapshot_mode='often' is unknown"):
+    with pytest.raises(ValueError, match="snapshot_mode='often'"):
         logger.set_snapshot_mode("often")
-    with pytest.raises(ValueError, match="gap must be at least 1 iteration, got 0"):
+    with pytest.raises(ValueError, match="gap .*got 0"):
         logger.set_snapshot_gap(0)
     logger.set_snapshot_dir("somewhere")
     assert logger.get_snapshot_dir() == os.path.abspath("somewhere")
@@ -439,7 +440,7 @@ def test_tables_are_aligned():
     columns = tabulate([["a", "1"], ["bc", "23"]], tablefmt="plain", colalign=["right", "left"])
     assert columns.splitlines() == [" a  1", "bc  23"]
     assert tabulate([]) == ""
-    with pytest.raises(ValueError, match="tablefmt must be .*'html'"):
+    with pytest.raises(ValueError, match="tablefmt .*'html'"):
         tabulate([], tablefmt="html")
 
 
@@ -448,5 +449,5 @@ def test_the_table_on_the_terminal_is_that_of_the_current_logger(fresh_logger, c
     logger.set_log_tabular_only(True)
     dump(Loss=0.5)
     assert logger.table_printer.headers == ["Loss"] and "0.5" in capsys.readouterr().out
-    with pytest.raises(AttributeError, match="no attribute 'table_printers'"):
+    with pytest.raises(AttributeError, match="'table_printers'"):
         _ = logger.table_printers

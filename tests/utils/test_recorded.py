@@ -75,9 +75,7 @@ def test_numpy_numbers_become_numbers():
 def test_parts_without_a_description_are_listed_by_place():
     value = {"a": {"f": lambda: 1}, "b": [functools.partial(lambda: 2)], "c": np.array([None])}
     assert [place for place, _ in missing_parts(described(value))] == [("a", "f"), ("b",), ("c",)]
-    with pytest.raises(
-        ValueError, match=r"a\.f cannot be rebuilt from its file: <function test_parts"
-    ):
+    with pytest.raises(ValueError, match=r"a\.f .*<function test_parts"):
         rebuild(described(value), import_named)
 
 
@@ -87,5 +85,5 @@ def test_classes_of_modules_that_cannot_be_imported_have_no_name():
 
 
 def test_arrays_of_objects_are_not_rebuilt():
-    with pytest.raises(ValueError, match="must contain numbers, got dtype object"):
+    with pytest.raises(ValueError, match="numbers, got dtype object"):
         rebuild({"$array": [1], "dtype": "O", "shape": [1]}, import_named)

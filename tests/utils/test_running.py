@@ -53,11 +53,11 @@ def test_epsilon_adds_standard_samples_and_zero_is_exact():
 
 
 def test_other_shapes_are_refused():
-    with pytest.raises(ValueError, match="batch must have shape"):
+    with pytest.raises(ValueError, match="^batch .*shape"):
         RunningMeanVar((3,)).update(np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="batch must have shape"):
+    with pytest.raises(ValueError, match="^batch .*shape"):
         RunningMeanVar().update(3.0)  # no batch
-    with pytest.raises(ValueError, match="statistics must have shape"):
+    with pytest.raises(ValueError, match="statistics .*shape"):
         RunningMeanVar((3,)).load(RunningMeanVar((2,)).state())
 
 

@@ -171,7 +171,7 @@ def put_slowly(pipe):
 
 @pytest.mark.parametrize("kwargs", [{"n_sentinel": -1}, {"n_sentinel": 1, "guard_sentinel": True}])
 def test_contradictory_drains_are_refused(kwargs):
-    with pytest.raises(ValueError, match="n_sentinel must be 0 if guard_sentinel"):
+    with pytest.raises(ValueError, match="n_sentinel .*guard_sentinel"):
         drain_queue(filled(None), **kwargs)
 
 

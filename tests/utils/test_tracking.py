@@ -196,7 +196,7 @@ def test_upload_sends_what_a_server_without_answers_did_not_take(
 @pytest.mark.parametrize("given", ["soon", "-1", "nan"])
 def test_the_longest_wait_is_a_number_of_seconds(tmp_path, monkeypatch, given):
     monkeypatch.setenv(WAIT_VARIABLE, given)
-    refused = pytest.raises(ValueError, match="RLPYT_TRACKER_WAIT_S must be a number of seconds")
+    refused = pytest.raises(ValueError, match="RLPYT_TRACKER_WAIT_S")
     with refused, run_context(tmp_path / "run", 0, "n", loggers=["mlflow"]):
         pass
 
@@ -231,7 +231,7 @@ def test_names_of_loggers_are_a_list_or_separated_by_commas(given):
 
 
 def test_an_unknown_logger_is_refused_before_anything_is_written(tmp_path):
-    refused = pytest.raises(UnknownName, match=r"unknown logger 'wandbb'; did you mean 'wandb'\?")
+    refused = pytest.raises(UnknownName, match="logger 'wandbb'; .*'wandb'")
     with refused, run_context(tmp_path / "run", 0, "n", loggers="wandbb"):
         pass
     assert not (tmp_path / "run").exists()
@@ -242,7 +242,7 @@ def test_a_missing_package_is_refused_before_anything_is_written(tmp_path, monke
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
     with (
-        pytest.raises(ImportError, match=r"wandb needs wandb\. Run: .*\[wandb\]'"),
+        pytest.raises(ImportError, match=r" wandb\. .*\[wandb\]'"),
         run_context(tmp_path / "run", 0, "n", loggers="wandb"),
     ):
         pass

@@ -24,7 +24,7 @@ def test_select_lets_gradient_reach_only_what_was_selected():
 
 
 def test_select_refuses_leading_dimensions_that_do_not_match():
-    with pytest.raises(ValueError, match=r"must have shape \(5, 3\) \+"):
+    with pytest.raises(ValueError, match=r"\(5, 3\) \+"):
         P.select_at_indexes(torch.zeros(T, B, dtype=torch.long), torch.zeros(B, T, 4))
 
 
@@ -103,9 +103,9 @@ def test_restoring_keeps_the_structure():
 
 def test_invalid_leading_dims_are_refused():
     for shape in [(6,), (1, T, B, 4, 6)]:
-        with pytest.raises(ValueError, match="dim=2 data dimensions"):
+        with pytest.raises(ValueError, match="dim=2 "):
             P.infer_leading_dims(torch.zeros(shape), 2)
-    with pytest.raises(ValueError, match="lead_dim must be .* got 0"):
+    with pytest.raises(ValueError, match="lead_dim .*got 0"):
         P.restore_leading_dims(torch.zeros(2, 4), 0)
-    with pytest.raises(ValueError, match="lead_dim must be .* got 3"):
+    with pytest.raises(ValueError, match="lead_dim .*got 3"):
         P.restore_leading_dims(torch.zeros(1, 4), 3)

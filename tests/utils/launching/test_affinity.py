@@ -301,20 +301,20 @@ def test_no_two_runs_share_a_core_and_all_stay_on_the_machine(resources):
 @pytest.mark.parametrize(
     "code, message",
     [
-        ("", "must be a number and three letters.*; got ''"),
+        ("", "got ''"),
         ("4cpu2gpu", "got '4cpu2gpu'"),
         ("4cpu_-2gpu", "got '-2gpu'"),
-        ("4cpu_0gpu_2cpz", "unknown part '2cpz'; known are cpu, gpu"),
+        ("4cpu_0gpu_2cpz", "'2cpz'; .*cpu, gpu"),
         ("4cpu_8cpu_1gpu", "has 'cpu' twice"),
-        ("2gpu", "lacks the machine's cores"),
-        ("4cpu_0gpu", "lacks the cores of a run, such as 4cpr"),
-        ("0cpu_1gpu", "n_cpu_core=0 must be at least 1"),
+        ("2gpu", "machine's cores"),
+        ("4cpu_0gpu", "cores of a run.* 4cpr"),
+        ("0cpu_1gpu", "n_cpu_core=0"),
         (
             "4cpu_0gpu_8cpr",
-            "needs 8 cores, the machine has 4: .* The code means n_cpu_core=4, n_gpu",
+            "8 cores, .* 4: .* n_cpu_core=4, n_gpu",
         ),
-        ("4cpu_2gpu_3gpr", "needs 3 GPUs to optimize, the machine has 2: raise n_gpu"),
-        ("4cpu_2gpu_1ass_2sgr", "1 GPUs to optimize and 2 to sample, the machine has 2.*1oss"),
+        ("4cpu_2gpu_3gpr", "3 GPUs .* 2: .*n_gpu"),
+        ("4cpu_2gpu_1ass_2sgr", "1 GPUs .* 2 to sample, .* 2.*1oss"),
     ],
 )
 def test_invalid_codes_are_refused_with_a_remedy(code, message):
@@ -341,15 +341,13 @@ def test_shared_cores_are_conflicts_and_not_errors(code, conflict):
 
 
 def test_run_slots_are_required_and_checked():
-    with pytest.raises(AffinityError, match="lacks a run slot.*'0slt_4cpu_2gpu'"):
+    with pytest.raises(AffinityError, match="run slot.*'0slt_4cpu_2gpu'"):
         affinity_from_code("4cpu_2gpu")
-    with pytest.raises(
-        AffinityError, match="run slot must be in 0 to 1, got 2. The code means n_cpu_core=4"
-    ):
+    with pytest.raises(AffinityError, match="run slot .* 0 to 1, got 2.* n_cpu_core=4"):
         affinity_from_code("2slt_4cpu_2gpu")
-    with pytest.raises(AffinityError, match="'0slt_4cpu_2gpu' already has a run slot"):
+    with pytest.raises(AffinityError, match="'0slt_4cpu_2gpu' .*run slot"):
         prepend_run_slot(1, "0slt_4cpu_2gpu")
-    with pytest.raises(AffinityError, match="run slot must be in .*, got 2"):
+    with pytest.raises(AffinityError, match="run slot .*got 2"):
         encode_affinity(n_cpu_core=4, n_gpu=2, run_slot=2)
     with pytest.raises(TypeError, match="n_cpu_core='4'"):
         encode_affinity(n_cpu_core="4")
@@ -364,9 +362,9 @@ def test_what_a_code_leaves_out_is_this_machines(monkeypatch):
     assert (module.get_n_socket(), module.get_hyperthread_offset()) == (2, 8)
     assert quick_affinity_code(use_gpu=False) == "8cpu_0gpu_8cpr_2skt"
     assert quick_affinity_code(n_parallel=3, use_gpu=False) == "6cpu_0gpu_2cpr_8hto_2skt"
-    with pytest.raises(ValueError, match=r"number of cores \(8\), got 9"):
+    with pytest.raises(ValueError, match=r"cores \(8\), got 9"):
         quick_affinity_code(n_parallel=9, use_gpu=False)
-    with pytest.raises(ValueError, match="n_parallel=0 must be at least 1"):
+    with pytest.raises(ValueError, match="n_parallel=0"):
         quick_affinity_code(n_parallel=0)
     monkeypatch.setattr(module, "n_gpus", lambda: 4)
     assert quick_affinity_code(contexts_per_gpu=2) == "8cpu_4gpu_2cxg_2skt"

@@ -81,9 +81,7 @@ def test_as_many_processors_as_a_run_has_are_its_own_if_they_are_threads(
     [("1slt_4cpu_0gpu_2cpr", [0, 1]), ("1slt_8cpu_0gpu_4cpr", [4, 5, 6]), ("0slt_2cpu_1gpu", [3])],
 )
 def test_a_code_for_a_larger_machine_is_refused(code, available):
-    with pytest.raises(
-        AffinityError, match=f"may use {len(available)} processors.*_0saf.* The code means"
-    ):
+    with pytest.raises(AffinityError, match=f" {len(available)} processors.*_0saf"):
         placement(Resources.from_code(code), available)
 
 
@@ -116,16 +114,16 @@ def test_hardware_is_read_of_codes(allowed):
     assert (found.master_torch_threads, found.cuda_idx) == (2, None)
     free = Hardware.of("0slt_8cpu_0gpu_8cpr_0saf")  # not pinned, so it need not be this machine
     assert (free.n_workers, free.workers_cpus, free.master_cpus) == (8, [None] * 8, None)
-    with pytest.raises(TypeError, match="is for SyncRl"):
+    with pytest.raises(TypeError, match="SyncRl"):
         Hardware.of("0slt_4cpu_0gpu_4cpr_2gpr")
-    with pytest.raises(ValueError, match="This is an affinity for AsyncRl"):
+    with pytest.raises(ValueError, match="AsyncRl"):
         Hardware.of(dict(sampler=None))
 
 
 @pytest.mark.filterwarnings("ignore:n_workers=8 on 4 cores")
 def test_a_run_with_the_code_of_a_larger_machine_is_not_pinned(allowed):
     allowed(4, 5, 6, 7)
-    words = "of 8 cores, and this process may use 4 processors: 4-7.*No process is pinned"
+    words = "8 cores, .* 4 processors: 4-7"
     with pytest.warns(UserWarning, match=words):
         found = Hardware.of("0slt_8cpu_0gpu_8cpr")
     assert (found.n_workers, found.workers_cpus, found.master_cpus) == (8, [None] * 8, None)
@@ -136,16 +134,14 @@ def test_a_run_with_the_code_of_a_larger_machine_is_not_pinned(allowed):
 def test_without_a_core_for_workers_one_shares_the_masters(allowed, code):
     allowed(0, 1, 2, 3)
     core = int(code[0])
-    with pytest.warns(
-        UserWarning, match="a core for each worker.*one worker shares the master's cores"
-    ):
+    with pytest.warns(UserWarning, match="worker shares the master's cores"):
         found = Hardware.of(code, 6)
     assert (found.workers_cpus, found.master_cpus) == ([[core]], [core])
 
 
 def test_runs_that_share_cores_are_warned(allowed):
     allowed(0, 1)
-    with pytest.warns(UserWarning, match="2 cores for 4 runs: runs share cores") as said:
+    with pytest.warns(UserWarning, match="2 cores for 4 runs") as said:
         assert Hardware.of("1slt_2cpu_2gpu_2cxg_0hto").workers_cpus == [[0]]
     assert len(said) == 1
 
@@ -167,20 +163,20 @@ def test_alternating_workers_sit_on_each_others_cores(allowed):
     allowed(0, 1, 2, 3)
     code = "0slt_4cpu_0gpu_4cpr_1alt"  # and its second hardware threads are not here
     assert Hardware.of(code, 8, groups=2).workers_cpus == [[0], [1], [2], [3]] * 2
-    with pytest.warns(UserWarning, match="got batch_B=4 and 8 workers: 4 are used"):
+    with pytest.warns(UserWarning, match="batch_B=4 and 8 workers: 4 "):
         assert Hardware.of(code, 4, groups=2).workers_cpus == [[0], [1]] * 2
 
 
 def test_workers_with_nothing_to_do_are_not_started(allowed):
     allowed(0, 1, 2, 3)
-    with pytest.warns(UserWarning, match="got batch_B=6 and 4 workers: 3 are used"):
+    with pytest.warns(UserWarning, match="batch_B=6 and 4 workers: 3 "):
         assert Hardware.of("0slt_4cpu_0gpu_4cpr", 6).n_workers == 3
 
 
 def test_processors_that_are_not_there_are_one_warning(allowed):
     allowed(0, 1)
     affinity = dict(workers_cpus=[[0, 8], 9], master_cpus=0)
-    with pytest.warns(UserWarning, match="cpus 8-9, but this process may only use 0-1") as said:
+    with pytest.warns(UserWarning, match="cpus 8-9, .* 0-1") as said:
         found = Hardware.of(affinity)
     assert (found.workers_cpus, found.master_cpus, len(said)) == ([None, None], None, 1)
 
@@ -203,19 +199,19 @@ def test_numbers_of_numpy_are_numbers(allowed):
 @pytest.mark.parametrize(
     ("affinity", "error", "words"),
     [
-        (dict(workers_cpus=2), TypeError, r"workers_cpus=2 must be a list.*dict\(n_workers="),
-        (dict(workers_cpus="0-1"), TypeError, "workers_cpus='0-1' must be a list"),
-        (dict(workers_cpus=[0, "1"]), TypeError, "workers_cpus='1' must be a whole number"),
-        (dict(master_cpus="0"), TypeError, "master_cpus='0' must be a whole number"),
-        (dict(n_workers=0), ValueError, "n_workers=0 must be at least 1"),
-        (dict(n_workers="2"), TypeError, "n_workers='2' must be a whole number"),
+        (dict(workers_cpus=2), TypeError, "workers_cpus=2 .*n_workers="),
+        (dict(workers_cpus="0-1"), TypeError, "workers_cpus='0-1'"),
+        (dict(workers_cpus=[0, "1"]), TypeError, "workers_cpus='1'"),
+        (dict(master_cpus="0"), TypeError, "master_cpus='0'"),
+        (dict(n_workers=0), ValueError, "n_workers=0"),
+        (dict(n_workers="2"), TypeError, "n_workers='2'"),
         (
             dict(n_workers=21),
             ValueError,
-            "n_workers must be at most 20 on 2 cores, got 21. Best is 2",
+            "n_workers .* 20 .*got 21",
         ),
-        (dict(cuda_idx="0"), TypeError, "cuda_idx='0' must be a whole number"),
-        (dict(cuda_idx=-1), ValueError, "cuda_idx=-1 must be at least 0"),
+        (dict(cuda_idx="0"), TypeError, "cuda_idx='0'"),
+        (dict(cuda_idx=-1), ValueError, "cuda_idx=-1"),
     ],
     ids=str,
 )

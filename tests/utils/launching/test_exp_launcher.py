@@ -66,11 +66,11 @@ def test_the_index_of_its_gpu_is_there_for_egl(tmp_path, script, monkeypatch):
 
 def test_invalid_launches_are_refused_before_writing_files(tmp_path, script):
     logs = tmp_path / "logs"
-    with pytest.raises(ValueError, match="run_slot=2: '2cpu_1cpr_0saf' has the slots 0 to 1"):
+    with pytest.raises(ValueError, match="run_slot=2: '2cpu_1cpr_0saf'"):
         launch_experiment(script, 2, "2cpu_1cpr_0saf", logs, {}, 0)
     with pytest.raises(ValueError, match="nonsense"):
         launch_experiment(script, 0, "nonsense", logs, {}, 0)
-    with pytest.raises(FileNotFoundError, match="script 'nowhere.py' not found"):
+    with pytest.raises(FileNotFoundError, match="'nowhere.py'"):
         launch_experiment("nowhere.py", 0, "2cpu_1cpr_0saf", logs, {}, 0)
     assert not (logs / "run_0").exists()
 
@@ -117,20 +117,20 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path, data):
     [
         (dict(log_dirs=["a"]), "2 variants, 1 log_dirs, 2 runs_args"),
         (dict(runs_args=[()]), "2 variants, 2 log_dirs, 1 runs_args"),
-        (dict(common_args="ppo"), r"'ppo' must be a sequence of arguments: \('ppo',\)"),
-        (dict(runs_args=["1", "2"]), "'1' must be a sequence"),
-        (dict(log_dirs=["a", "a/"]), r"given twice: \['a'\]"),
-        (dict(log_dirs=["a", "../b"]), r"'../b' must be a path below the experiment"),
-        (dict(log_dirs=["/a", "b"]), r"'/a' must be a path below the experiment"),
-        (dict(log_dirs=["a", "queue/b"]), "and not 'queue'"),
-        (dict(runs_per_setting=0), "nothing to run: 2 variants, runs_per_setting=0"),
-        (dict(variants=[], log_dirs=[]), "nothing to run: 0 variants"),
+        (dict(common_args="ppo"), r"'ppo' .*\('ppo',\)"),
+        (dict(runs_args=["1", "2"]), "'1' .*sequence"),
+        (dict(log_dirs=["a", "a/"]), r"twice: \['a'\]"),
+        (dict(log_dirs=["a", "../b"]), r"'../b' "),
+        (dict(log_dirs=["/a", "b"]), r"'/a' "),
+        (dict(log_dirs=["a", "queue/b"]), "'queue'"),
+        (dict(runs_per_setting=0), "2 variants, runs_per_setting=0"),
+        (dict(variants=[], log_dirs=[]), "0 variants"),
         (dict(affinity_code="nonsense"), "nonsense"),
         (dict(affinity_code="4096cpu_1cpr"), "4096"),
-        (dict(affinity_code="64cpu_64gpu"), "is for a machine of 64 GPUs"),
-        (dict(script="nowhere.py"), "script 'nowhere.py' not found"),
-        (dict(variants=[{}, {"f": print}]), "a variant is saved as JSON"),
-        (dict(runs_per_setting=501), "1,002 runs, and max_runs is 1,000; pass max_runs"),
+        (dict(affinity_code="64cpu_64gpu"), "64 GPUs"),
+        (dict(script="nowhere.py"), "'nowhere.py'"),
+        (dict(variants=[{}, {"f": print}]), "variant .*JSON"),
+        (dict(runs_per_setting=501), "1,002 runs.* max_runs "),
     ],
 )
 def test_invalid_experiments_are_refused_up_front(script, data, change, complaint):

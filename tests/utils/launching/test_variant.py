@@ -66,23 +66,23 @@ def test_variants_share_nothing_that_can_change():
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ([level([], [])], "level 0 has no values of .*. Leave it out"),
-        ([GAMES, level(keys=[])], "level 1 has no keys"),
-        ([level(dir_names=["x"])], "2 sets of values and 1 dir_names"),
-        ([level([[1, 2], [3, 4]])], r"\[1, 2\] must be a list, one value for each"),
-        ([level(["ab", "cd"])], "'ab' must be a list"),
-        ([level(dir_names=["x", "x"])], "repeats dir_names 'x'"),
-        ([level(dir_names=["x", "x/"])], "repeats dir_names 'x'"),
-        ([level(dir_names=["x", "/y"])], "'/y' must be a path below"),
-        ([level(dir_names=["x", "a/../.."])], "must be a path below"),
-        ([level(dir_names=["x", ""])], "'' must be a path below"),
-        ([level(keys=["algo"])], r"key 'algo' must be a tuple"),
-        ([level(keys=[("a",), ("a",)], values=[[1, 2], [3, 4]])], "'a' is set twice"),
-        ([level(), level()], "'k' is set twice; a value would be lost"),
-        ([level(), level(keys=[("k", "deep")])], "'k.deep' cannot be set: 'k' is already 1"),
+        ([level([], [])], "level 0 .*no values"),
+        ([GAMES, level(keys=[])], "level 1 .*no keys"),
+        ([level(dir_names=["x"])], "2 .*values .*1 dir_names"),
+        ([level([[1, 2], [3, 4]])], r"\[1, 2\] .*list"),
+        ([level(["ab", "cd"])], "'ab' .*list"),
+        ([level(dir_names=["x", "x"])], "dir_names 'x'"),
+        ([level(dir_names=["x", "x/"])], "dir_names 'x'"),
+        ([level(dir_names=["x", "/y"])], "'/y' "),
+        ([level(dir_names=["x", "a/../.."])], r"'a/\.\./\.\.' "),
+        ([level(dir_names=["x", ""])], "'' .*path"),
+        ([level(keys=["algo"])], "'algo' .*tuple"),
+        ([level(keys=[("a",), ("a",)], values=[[1, 2], [3, 4]])], "'a' .*twice"),
+        ([level(), level()], "'k' .*twice"),
+        ([level(), level(keys=[("k", "deep")])], "'k.deep' .*'k' "),
         (
             [level(dir_names=["a", "a/b"]), level(keys=[("l",)], dir_names=["b/c", "c"])],
-            "two variants are the same: 'a/b/c'",
+            "'a/b/c'",
         ),
     ],
 )
@@ -113,16 +113,16 @@ def test_a_variant_comes_back_from_its_file(tmp_path):
 
 
 def test_missing_and_damaged_variant_files_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no variant_config\.json in"):
+    with pytest.raises(FileNotFoundError, match=r"variant_config\.json"):
         load_variant(tmp_path)
-    with pytest.raises(TypeError, match="cannot represent <class 'dict'>"):
+    with pytest.raises(TypeError, match="<class 'dict'>"):
         save_variant({"cls": dict}, tmp_path)
     assert not (tmp_path / VARIANT).exists()
     (tmp_path / VARIANT).write_text("{")
-    with pytest.raises(ValueError, match="is not valid JSON"):
+    with pytest.raises(ValueError, match="JSON"):
         load_variant(tmp_path)
     (tmp_path / VARIANT).write_text(json.dumps([1]))
-    with pytest.raises(ValueError, match="must contain a dictionary"):
+    with pytest.raises(ValueError, match="dictionary"):
         load_variant(tmp_path)
 
 
@@ -145,12 +145,12 @@ def test_an_unknown_field_is_named_with_its_path_and_the_nearest():
         update_config({"algo": {"optim": {"eps": 1}}}, {"algo": {"optim": {"epz": 2}}})
     assert "'algo.optim.epz' is not in the default" in error.value.args[0]
     assert "did you mean 'eps'?" in error.value.args[0]
-    with pytest.raises(TypeError, match="'algo' must be a dictionary, got 3"):
+    with pytest.raises(TypeError, match="'algo' .*got 3"):
         update_config({"algo": {"lr": 1}}, {"algo": 3})
 
 
 def test_many_variants_cause_a_warning():
     level = VariantLevel([("a",)], [[i] for i in range(40)], [str(i) for i in range(40)])
     other = level._replace(keys=[("b",)])
-    with pytest.warns(UserWarning, match="2 levels combine into 1,600 variants"):
+    with pytest.warns(UserWarning, match="2 levels .*1,600 variants"):
         assert len(make_variants(level, other)[0]) == 1600
