@@ -124,7 +124,7 @@ def test_runs_without_values_and_incomplete_runs_cause_warnings(tmp_path):
     assert f"{tmp_path / 'short'} is at 200 of 1000 steps" in said
     assert f"left out, without a value in the column 'ReturnAverage': {tmp_path / 'none'}" in said
     assert {k: v["CartPole-v1"].tolist() for k, v in scores.of.items()} == {"a": [2], "b": [7]}
-    with pytest.raises(ValueError, match="no run has a final score"), warnings.catch_warnings():
+    with pytest.raises(ValueError, match="final score"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         final_scores(runs[1:2])
     with pytest.raises(ValueError, match="source='best'"):
@@ -149,10 +149,10 @@ def test_normalized_scores_by_hand():
 
 
 def test_only_shared_environments_are_aggregated():
-    with pytest.warns(UserWarning, match="some variants lack: catch"):
+    with pytest.warns(UserWarning, match="lack: catch"):
         assert some_scores().shared().environments == ["pong"]
     apart = Scores({"a": {"x": np.ones(1)}, "b": {"y": np.ones(1)}}, "s")
-    with pytest.raises(ValueError, match="no environment in common"):
+    with pytest.raises(ValueError, match="in common"):
         apart.shared()
 
 
@@ -221,5 +221,5 @@ def test_plots_are_saved_in_the_format_of_their_suffix(tmp_path, suffix, start):
     output = style.save(figure, tmp_path / "new" / f"picture{suffix}")
     assert output.read_bytes().startswith(start)
     assert figure.legends[0].get_texts()[0].get_text() == " _seed \\$1"
-    with pytest.raises(ValueError, match=r"picture\.doc must end in one of \.png, \.svg, \.pdf"):
+    with pytest.raises(ValueError, match=r"picture\.doc .*\.png, \.svg, \.pdf"):
         style.save(figure, tmp_path / "picture.doc")

@@ -31,7 +31,7 @@ def test_interquartile_mean_by_hand():
     both = np.array([[100, 1, 2, 4], [0, 0, 8, 8]])
     assert interquartile_mean(both, axis=1).tolist() == [3, 4]
     assert interquartile_mean(both.T).tolist() == [3, 4]
-    with pytest.raises(ValueError, match="must not be empty"):
+    with pytest.raises(ValueError, match="empty"):
         interquartile_mean([])
 
 
@@ -76,7 +76,7 @@ def test_bootstrap_points_share_draws_and_the_seed_decides():
     assert not np.allclose(low, bootstrap_interval(scores, n_resamples=50, seed=1)[0])
     with pytest.raises(ValueError, match="confidence=95"):
         bootstrap_interval([1, 2], confidence=95)
-    with pytest.raises(ValueError, match="must not be empty"):
+    with pytest.raises(ValueError, match="empty"):
         bootstrap_interval(np.zeros((0, 2)))
 
 
@@ -89,11 +89,11 @@ def test_runs_are_found_at_and_below_paths(tmp_path):
     assert find_runs(tmp_path) == [*runs, other]
     assert find_runs(runs[1] / "progress.csv", runs[1], str(other)) == [runs[1], other]
     (tmp_path / "empty").mkdir()
-    with pytest.warns(UserWarning, match=r"no runs found in .*empty: no progress.csv"):
+    with pytest.warns(UserWarning, match="empty: .*progress.csv"):
         assert find_runs(tmp_path / "b", tmp_path / "empty") == [other]
-    with pytest.raises(FileNotFoundError, match=r"no runs found in .*empty"):
+    with pytest.raises(FileNotFoundError, match="no runs .*empty"):
         find_runs(tmp_path / "empty")
-    with pytest.raises(FileNotFoundError, match=r"absent does not exist"):
+    with pytest.raises(FileNotFoundError, match="absent"):
         find_runs(tmp_path / "absent")
 
 
@@ -101,7 +101,7 @@ def test_replaced_results_are_left_out(tmp_path):
     run = write_run(tmp_path / "a" / "run_0", [1])
     aside = [write_run(tmp_path / "a" / f"run_0.{i}", [9]) for i in (1, 12)]
     others = [write_run(tmp_path / "b" / name, [2]) for name in ("lr_0.05", "run_1.1")]
-    with pytest.warns(UserWarning, match=r"left out .*run_0\.1, .*run_0\.12: results replaced"):
+    with pytest.warns(UserWarning, match=r"left out .*run_0\.1, .*run_0\.12: "):
         assert find_runs(tmp_path) == [run, *others]
     with pytest.warns(UserWarning, match=r"left out .*run_0\.1"):
         assert find_runs(run, aside[0]) == [run]  # as a shell writes out run_*
@@ -183,7 +183,7 @@ def test_seeds_become_an_interquartile_mean_with_an_interval(tmp_path, drawn):
 def test_a_shorter_seed_ends_the_curve_with_a_warning(tmp_path, drawn):
     write_run(tmp_path / "ppo" / "run_0", [1, 2, 3, 4])
     write_run(tmp_path / "ppo" / "run_1", [1, 2])
-    with pytest.warns(UserWarning, match=r"^ppo: plotted up to 200, .* the longest ends at 400"):
+    with pytest.warns(UserWarning, match="^ppo: .* 200, .* 400"):
         plot_runs(tmp_path, tmp_path / "curve.png")
     assert drawn().get_lines()[0].get_xdata()[-1] == 200
 
@@ -221,14 +221,14 @@ def test_runs_without_a_named_environment_have_a_titled_panel(tmp_path, drawn):
 def test_invalid_plots_are_explained(tmp_path):
     write_run(tmp_path / "a" / "run_0", [1, 2])
     output = tmp_path / "curve.png"
-    with pytest.raises(KeyError, match=r"no run has the column 'ReturnAverag'.*'ReturnAverage'\?"):
+    with pytest.raises(KeyError, match="'ReturnAverag'.*'ReturnAverage'"):
         plot_runs(tmp_path, output, y="ReturnAverag")
-    with pytest.raises(ValueError, match="smooth must be .* got 0"):
+    with pytest.raises(ValueError, match="smooth .*got 0"):
         plot_runs(tmp_path, output, smooth=0)
     nothing = write_run(tmp_path / "b" / "run_0", ["nan"])
     with pytest.warns(UserWarning, match=f"left out, .*{nothing}"):
         plot_runs(tmp_path, output)
-    with pytest.raises(KeyError, match="no run has a row with numbers in both"):
+    with pytest.raises(KeyError, match="numbers in both"):
         plot_runs(nothing, tmp_path / "other.png")
     assert not (tmp_path / "other.png").exists()
 
@@ -236,7 +236,7 @@ def test_invalid_plots_are_explained(tmp_path):
 def test_matplotlib_is_only_needed_to_plot(tmp_path, monkeypatch):
     write_run(tmp_path / "run_0", [1, 2])
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"matplotlib\. Run: .*\[plot\]'"):
+    with pytest.raises(ImportError, match=r"matplotlib\. .*\[plot\]'"):
         plot_runs(tmp_path, tmp_path / "curve.png")
 
 

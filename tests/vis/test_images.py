@@ -169,9 +169,9 @@ def test_images_of_environments():
 
 @pytest.mark.parametrize("show", [lambda x: tile([x]), lambda x: GridImage().add(x[..., 0])])
 def test_values_between_0_and_1_are_refused(show):
-    with pytest.raises(ValueError, match="all black. Multiply by 255"):
+    with pytest.raises(ValueError, match="Multiply by 255"):
         show(np.full((4, 4, 3), 0.5))
-    with pytest.raises(ValueError, match=r"must be in \[0, 255\]"):
+    with pytest.raises(ValueError, match=r"values .*\[0, 255\]"):
         show(np.full((4, 4, 3), 300.0))
 
 
