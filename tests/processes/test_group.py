@@ -91,7 +91,7 @@ def test_results_come_by_child(method):
     group.shutdown()
     group.shutdown()
     check_gone(pids)
-    with pytest.raises(WorkerError, match=r"^the helpers are not running: they were shut down\."):
+    with pytest.raises(WorkerError, match="helpers are not running: .*shut down"):
         group.call("add", 1)
 
 
@@ -175,14 +175,14 @@ def test_an_exception_is_told_in_full():
     assert (error.worker, error.pid, error.itr, error.step) == (1, pids[1], 7, -1)
     assert error.traceback in said
     check_gone(pids)
-    with pytest.raises(WorkerError, match="^the helpers are not running: helper 1 .*told to fail"):
+    with pytest.raises(WorkerError, match="helpers are not running: helper 1 .*told to fail"):
         group.call("add", 1)
 
 
 def test_a_death_is_noticed_while_another_child_works_on():
     group = group_of((), ())
     started = time.monotonic()
-    with pytest.raises(WorkerError, match=r"^helper 0 .* was killed by SIGKILL.*, while helping"):
+    with pytest.raises(WorkerError, match="^helper 0 .*SIGKILL.*helping"):
         group.call("kill", 0)
     assert time.monotonic() - started < 10
 
@@ -192,7 +192,7 @@ def test_a_standstill_is_ended_after_its_limit():
     group = group_of(
         (), (), limits=Limits(step_s=0.5, step_setting="patience_s"), n_in_other_groups=1
     )
-    expected = r"^helper 1 of 3 .* has made no progress for 0.5 s \(patience_s\) and was killed"
+    expected = r"^helper 1 of 3 .* 0.5 s \(patience_s\)"
     with pytest.raises(WorkerTimeout, match=expected) as caught:
         group.call("hang", 1)
     assert "in hang" in caught.value.stacks
@@ -201,9 +201,7 @@ def test_a_standstill_is_ended_after_its_limit():
 def test_a_slow_child_is_warned_of():
     group = group_of((), limits=Limits(step_s=1.0))
     with (
-        pytest.warns(
-            UserWarning, match=r"helper 0 .* while helping. It is killed after env_timeout=1"
-        ),
+        pytest.warns(UserWarning, match="helper 0 .*helping.* env_timeout=1"),
         pytest.raises(WorkerTimeout),
     ):
         group.call("hang", 0)
@@ -229,7 +227,7 @@ class Unreadable:
 )
 def test_a_failure_at_the_start_ends_all(payload, message):
     ended = []
-    with pytest.raises(WorkerError, match=rf"^helper 1 .*failed with {message}") as caught:
+    with pytest.raises(WorkerError, match=f"^helper 1 .*{message}") as caught:
         group_of((), payload, release=lambda: ended.append(1), cleanup=lambda: ended.append(2))
     assert "Traceback" in caught.value.traceback
     assert ended == [1, 2]
@@ -318,7 +316,7 @@ class Nowhere:
 def test_a_child_that_is_never_started_is_no_child_that_hangs():
     spec = ChildSpec(0, Helper, ByValue(()), progress=fresh_progress())
     limits = Limits(start_s=0.1)
-    expected = r"^helper 0 \(an actor\) was not started within 0.1 s \(start_timeout_s\); the cl"
+    expected = r"^helper 0 \(an actor\) .* 0.1 s \(start_timeout_s\); .*cluster"
     with pytest.raises(WorkerTimeout, match=expected):
         ChildGroup("helper", [spec], limits=limits, transport=Nowhere())
 
