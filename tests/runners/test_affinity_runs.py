@@ -50,7 +50,7 @@ def test_one_process_takes_any(affinity):
 @pytest.mark.filterwarnings("ignore:batch_B must be divisible")
 def test_the_code_of_a_larger_machine_trains_without_pinning():
     runner = one_process("0slt_999cpu_0gpu_999cpr")
-    with pytest.warns(UserWarning, match="code .* is for a machine of 999 cores.*No process is"):
+    with pytest.warns(UserWarning, match="code .*999 cores"):
         runner.train()
     assert runner.itr == 1
 
@@ -94,7 +94,7 @@ def test_asynchronous_runs_take_any(affinity, Sampler):
 @pytest.mark.parametrize(
     "start, error, message",
     [
-        (lambda: one_process("0slt_4cup").train(), ValueError, "unknown part '4c"),
+        (lambda: one_process("0slt_4cup").train(), ValueError, "'4cup'"),
         (
             lambda: one_process("2cpu_0gpu_2cpr").train(),
             ValueError,
@@ -119,7 +119,7 @@ def test_codes_that_do_not_suit_are_refused(start, error, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here they could be")
 def test_ranks_on_gpus_that_are_not_there_are_refused():
-    with pytest.raises(ValueError, match=r"number of GPUs here \(0\), got 0"):
+    with pytest.raises(ValueError, match=r"GPUs .*\(0\), got 0"):
         sync_runner(SyncRl, affinity="0slt_2cpu_2gpu_2gpr_0saf").train()
 
 

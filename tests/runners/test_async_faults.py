@@ -90,7 +90,7 @@ def test_a_replay_that_may_be_torn_is_not_saved(Replay, kept, tmp_path):
     """The optimizer does not wait for ever for a lock whose holder is dead."""
     settings = dict(ReplayBufferCls=Replay)
     place = f"while storing the batch of iteration 5 in {Replay.__name__}"
-    match = rf"^replay writer 0 .* killed by SIGKILL.* {place}"
+    match = rf"^replay writer 0 .*SIGKILL.* {place}"
     _, runner = run_into(WorkerError, match, tmp_path, settings=settings)
     said = "died while writing to the replay" in (tmp_path / "debug.log").read_text()
     assert said is not kept
@@ -104,7 +104,7 @@ def test_a_replay_that_may_be_torn_is_not_saved(Replay, kept, tmp_path):
 @pytest.mark.parametrize("whom, who", [(host, "sampler process 0"), (copier, "replay writer 0")])
 def test_who_is_stopped_is_killed_after_its_limit(whom, who, tmp_path):
     disaster = Disaster(8, send(signal.SIGSTOP, whom))
-    match = rf"^{who} .*no progress for 1 s \(env_timeout\) and was killed"
+    match = rf"^{who} .* 1 s \(env_timeout\)"
     run_into(WorkerTimeout, match, tmp_path, disaster, sampler=dict(env_timeout=1.0))
     assert load_checkpoint(tmp_path / "checkpoint").state["itr"] >= 8
 

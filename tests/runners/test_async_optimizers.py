@@ -124,14 +124,14 @@ class NaN(DQN):
 @pytest.mark.parametrize(
     "Algo, error, message",
     [
-        (Failing, WorkerError, r"^optimizer rank 1 of 2 .pid.*Error: the second rank is lost"),
+        (Failing, WorkerError, "^optimizer rank 1 of 2 .*the second rank is lost"),
         (
             Killed,
             WorkerError,
-            r"^optimizer rank 1 .*was killed by SIGKILL",
+            "^optimizer rank 1 .*SIGKILL",
         ),
-        (Stopped, WorkerTimeout, r"^optimizer rank 1 .*no progress for 3 s \(rank_timeout_s\)"),
-        (NaN, NonFiniteError, r"^NaN, iteration \d+, update 5: the loss is nan"),
+        (Stopped, WorkerTimeout, r"^optimizer rank 1 .* 3 s \(rank_timeout_s\)"),
+        (NaN, NonFiniteError, r"^NaN, iteration \d+, update 5: .*nan"),
     ],
 )
 def test_one_rank_that_fails_ends_the_run_by_name(Algo, error, message, tmp_path):
@@ -203,7 +203,7 @@ def test_a_rank_that_dies_with_the_replay_locked_ends_the_run_and_nothing_is_los
         n_steps=10**6 * T * B, seed=3, affinity=RANKS, checkpoint_dir=tmp_path,
     )  # fmt: skip
     started = time.monotonic()
-    with pytest.raises(WorkerError, match=r"^optimizer rank 1 .*was killed by SIGKILL") as failed:
+    with pytest.raises(WorkerError, match="^optimizer rank 1 .*SIGKILL") as failed:
         runner.train()
     assert time.monotonic() - started < 45  # env_timeout is 60
     assert f"Checkpoint after iteration {runner.trained_itr} in " in failed.value.__notes__[-1]
@@ -216,5 +216,5 @@ def test_a_rank_that_dies_with_the_replay_locked_ends_the_run_and_nothing_is_los
 def test_without_a_replay_there_is_one_optimizer():
     sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
     runner = AsyncRl(VTrace(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B, affinity=RANKS)
-    with pytest.raises(ValueError, match="must have one entry for VTrace"):
+    with pytest.raises(ValueError, match="optimizer.* VTrace"):
         runner.train()

@@ -385,15 +385,15 @@ def test_statistics_of_trajectories_reach_the_rows(tmp_path):
 @pytest.mark.parametrize(
     "kwargs, error, message",
     [
-        (dict(Sampler=SerialSampler), TypeError, "needs an asynchronous sampler"),
+        (dict(Sampler=SerialSampler), TypeError, "asynchronous sampler"),
         (dict(affinity=dict(n_workers=2)), TypeError, r"dict\(sampler=\.\.\., optimizer=\.\.\.\)"),
-        (dict(affinity=dict(sampler=[{}] * 3)), ValueError, "must be divisible among 3"),
+        (dict(affinity=dict(sampler=[{}] * 3)), ValueError, "among 3"),
         (dict(max_lead=-1), ValueError, "max_lead"),
-        (dict(affinity=dict(sampler={}, optimizer=[])), ValueError, "an entry for each optimizer"),
+        (dict(affinity=dict(sampler={}, optimizer=[])), ValueError, "entry .*optimizer"),
         (
             dict(affinity=dict(sampler={}, optimizer=[{}] * 5000)),
             ValueError,
-            r"optimizers must be at most \d+ on \d+ cores, got 5000",
+            "optimizers .*cores, got 5000",
         ),
     ],
 )
@@ -408,7 +408,7 @@ def test_algorithms_that_cannot_learn_beside_the_sampler_say_so():
     from rlpyt.algos.pg.ppo import PPO
 
     sampler = AsyncSerialSampler(make, dict(id="CartPole-v1"), batch_T=T, batch_B=B)
-    with pytest.raises(ValueError, match="PPO cannot learn asynchronously.*VTrace"):
+    with pytest.raises(ValueError, match="PPO .*asynchronously.*VTrace"):
         AsyncRl(PPO(), CategoricalMlpAgent(), sampler, n_steps=10 * T * B)
 
 
@@ -475,7 +475,7 @@ def test_processes_of_a_sampler_that_are_not_called_say_what_runs():
 
     sampler = Own(**settings)
     with (
-        pytest.warns(UserWarning, match="Own.action_server_process is not called.*Set SamplerCls"),
+        pytest.warns(UserWarning, match="Own.action_server_process .*SamplerCls"),
         pytest.raises(TypeError, match="agent"),
     ):
         sampler.async_initialize(None)

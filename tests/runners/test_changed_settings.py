@@ -20,7 +20,7 @@ class Refused(Hook):
 
     def on_start(self, runner):
         for name in ("replay_ratio", "batch_size", "replay_size"):
-            with pytest.raises(AttributeError, match=f"{name} cannot be changed") as caught:
+            with pytest.raises(AttributeError, match=f"^{name} .*changed") as caught:
                 setattr(runner.algo, name, 8)
             self.messages = (*self.messages, str(caught.value))
 
@@ -66,7 +66,7 @@ def test_a_resumed_run_of_ranks_with_schedules_is_the_uninterrupted_one(tmp_path
 
 def test_functions_assigned_during_a_run_of_ranks_are_refused():
     hooks = [Assign("learning_rate", lambda progress: 1e-3, after=1)]
-    with pytest.raises(ValueError, match="learning_rate must not become a function"):
+    with pytest.raises(ValueError, match="learning_rate .*function"):
         sync_runner(hooks=hooks).train()
 
 

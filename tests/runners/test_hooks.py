@@ -99,7 +99,7 @@ def test_a_run_stops_at_its_return(window, returns, stops):
 
 
 def test_hooks_check_their_arguments():
-    with pytest.raises(TypeError, match="return_='high' must be a number"):
+    with pytest.raises(TypeError, match="return_='high'"):
         StopAtReturn("high")
     with pytest.raises(ValueError, match="window=0"):
         StopAtReturn(1, 0)
@@ -114,10 +114,10 @@ def hook_with(*methods, base=object):
 @pytest.mark.parametrize(
     "hook,said",
     [
-        (hook_with("on_iterations", base=Hook), "got on_iterations; did you mean 'on_iteration'"),
-        (hook_with("on_step", "on_log"), "no method that no runner calls, got on_step"),
-        (hook_with("iteration", base=Hook), "got iteration; did you mean 'on_iteration'"),
-        (hook_with("write"), "Mine must have a method on_start or on_iteration .*, got none"),
+        (hook_with("on_iterations", base=Hook), "on_iterations; .*'on_iteration'"),
+        (hook_with("on_step", "on_log"), "Mine .*got on_step"),
+        (hook_with("iteration", base=Hook), " iteration; .*'on_iteration'"),
+        (hook_with("write"), "Mine .*on_start or on_iteration .*none"),
     ],
 )
 def test_a_hook_that_would_do_nothing_is_refused(hook, said):
@@ -179,14 +179,14 @@ def test_the_best_agent_is_kept(tmp_path):
 
 
 def test_the_best_agent_needs_a_directory_and_survives_a_full_disk(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="KeepBest needs a run directory"):
+    with pytest.raises(ValueError, match="KeepBest .*directory"):
         runner_for(hooks=[KeepBest()], n_itr=1).train()
 
     def full(*args):
         raise OSError("No space left on device")
 
     monkeypatch.setattr("rlpyt.runners.hooks.write_snapshot", full)
-    with run_context(tmp_path, 0, "full"), pytest.warns(UserWarning, match="best.pkl could not"):
+    with run_context(tmp_path, 0, "full"), pytest.warns(UserWarning, match="best.pkl"):
         runner_for(MinibatchRlEval, hooks=[KeepBest()], n_itr=1).train()
     assert logger.get_snapshot_dir() is None
 

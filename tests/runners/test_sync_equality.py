@@ -132,7 +132,5 @@ def test_a_parameter_without_gradient_is_named():
             return torch.softmax(out[..., :2], -1), out[..., 2]
 
     agent = CategoricalPgAgent(ModelCls=Half)
-    with pytest.raises(
-        ValueError, match=r"depend on every parameter, but it does not .*unused.*requires_grad_"
-    ):
+    with pytest.raises(ValueError, match="every parameter.*unused"):
         sync_runner(agent=agent).train()

@@ -69,7 +69,7 @@ def test_a_rank_that_hangs_is_named(fault, where):
     started = time.monotonic()
     error = run_into(
         RankTimeout,
-        r"rank 1 of 2 .* has kept the others waiting for 2 s \(rank_timeout_s\)",
+        r"rank 1 of 2 .* 2 s \(rank_timeout_s\)",
         algo=failing(fault, 1),
         rank_timeout_s=2.0,
     )
@@ -90,7 +90,7 @@ def test_a_rank_that_hangs_is_named(fault, where):
 def test_a_rank_that_hangs_in_its_own_step_does_not_count_as_waiting(make, where):
     error = run_into(
         RankTimeout,
-        rf"rank 1 of 2 .* has kept the others waiting for 2 s .*at fail in .* < {where} .*sync_",
+        rf"rank 1 of 2 .* 2 s .*at fail in .* < {where} .*sync_",
         algo=make(),
         rank_timeout_s=2.0,
     )
@@ -101,7 +101,7 @@ def test_a_rank_that_hangs_in_its_own_step_does_not_count_as_waiting(make, where
 def test_rank_0_that_hangs_is_named():
     error = run_into(
         RankTimeout,
-        r"rank 0 of 2 .* has kept the others waiting for 2 s .*at fail in .*sync_parts.py",
+        r"rank 0 of 2 .* 2 s .*at fail in .*sync_parts.py",
         algo=failing("hang", 0),
         rank_timeout_s=2.0,
     )
@@ -138,7 +138,7 @@ def test_a_death_is_noticed_while_rank_0_is_busy_elsewhere():
                 time.sleep(100)
 
     started = time.monotonic()
-    run_into(RankError, "rank 1 of 2 .* was killed by SIGKILL", hooks=[Busy()])
+    run_into(RankError, "rank 1 of 2 .*SIGKILL", hooks=[Busy()])
     assert time.monotonic() - started < SOON_S
 
 
@@ -150,7 +150,7 @@ def test_a_rank_that_fails_before_it_meets_the_others_is_named_with_its_tracebac
     class Run(SyncRl):
         WorkerCls = Lost
 
-    expected = r"rank 1 of 2 failed with PermissionError: no way in, last seen before the first"
+    expected = "rank 1 of 2 .*PermissionError: no way in, .*before the first"
     error = run_into(RankError, expected, Runner=Run)
     assert error.rank == 1 and "in open_store" in error.traceback
 
@@ -160,7 +160,7 @@ def test_a_port_in_use_is_named():
         taken.bind(("", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        run_into(RuntimeError, rf"ranks cannot connect at port {port}: .*port=None", port=port)
+        run_into(RuntimeError, rf"port {port}: .*port=None", port=port)
 
 
 @pytest.mark.slow
@@ -172,8 +172,8 @@ def test_a_rank_that_does_not_come_is_named():
 
     error = run_into(
         RankTimeout,
-        r"rank 1 of 2 did not connect within 3 s \(start_timeout_s\); 1 of 2 ranks did\. Look for "
-        "an error in the output of rank 1, or raise start_timeout_s",
+        r"rank 1 of 2 .* 3 s \(start_timeout_s\); 1 of 2 ranks "
+        ".*rank 1, .*start_timeout_s",
         Runner=Late,
         start_timeout_s=3.0,
     )

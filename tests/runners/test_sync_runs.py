@@ -100,7 +100,7 @@ def test_another_number_of_ranks_cannot_resume(tmp_path):
     sync_runner(checkpoint_dir=tmp_path).train()
     for Runner in (MinibatchRl, SyncRl):
         other = sync_runner(Runner, n_ranks=1, resume_from=tmp_path)
-        with pytest.raises(ValueError, match="world_size must be 2 .*, got 1"):
+        with pytest.raises(ValueError, match="world_size .* 2 .*, got 1"):
             other.train()
 
 
@@ -258,10 +258,10 @@ class StopAtOnce(Hook):
 @pytest.mark.parametrize(
     "kwargs,error,message",
     [
-        (dict(affinity=[]), ValueError, "affinity must have one entry .* got 0"),
-        (dict(affinity="two"), TypeError, "affinity must be a list .* got 'two'"),
-        (dict(affinity=True), TypeError, "got True"),
-        (dict(backend="mpi"), ValueError, "backend must be .* got 'mpi'"),
+        (dict(affinity=[]), ValueError, "affinity .*got 0"),
+        (dict(affinity="two"), TypeError, "affinity .*got 'two'"),
+        (dict(affinity=True), TypeError, "affinity .*got True"),
+        (dict(backend="mpi"), ValueError, "backend .*got 'mpi'"),
         (dict(rank_timeout_s=0), ValueError, "rank_timeout_s"),
     ],
 )
@@ -273,7 +273,7 @@ def test_bad_arguments_are_refused(kwargs, error, message):
 def test_less_than_a_batch_of_all_ranks_is_one_iteration_with_a_warning():
     runner = sync_runner(n_itr=1, log_interval_steps=1)
     runner.n_steps = 31
-    with pytest.warns(UserWarning, match="less than one batch of 32 steps"):
+    with pytest.warns(UserWarning, match="32 steps"):
         runner.train()
     assert runner.cum_steps == 32
 

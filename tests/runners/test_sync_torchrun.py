@@ -75,13 +75,13 @@ def test_places_come_from_the_environment(monkeypatch):
     assert torchrun.place() == torchrun.RankInfo(1, 4, 1, 4, 0, "")
     assert not torchrun.is_first()
     monkeypatch.setenv("RANK", "4")
-    with pytest.raises(ValueError, match="RANK=4 must be at least 0 and below WORLD_SIZE=4"):
+    with pytest.raises(ValueError, match="RANK=4 .*WORLD_SIZE=4"):
         torchrun.place()
     monkeypatch.setenv("RANK", "first")
     with pytest.raises(ValueError, match="RANK='first'"):
         torchrun.place()
     monkeypatch.setenv("MASTER_PORT", "abc")
-    with pytest.raises(ValueError, match="MASTER_PORT='abc' must be a whole number"):
+    with pytest.raises(ValueError, match="MASTER_PORT='abc'"):
         torchrun.place()
 
 
@@ -89,7 +89,7 @@ def test_places_come_from_the_environment(monkeypatch):
 def test_a_rank_that_is_not_said_is_asked_for(given, monkeypatch):
     for name in given:
         monkeypatch.setenv(name, "2")
-    with pytest.raises(ValueError, match=r"RANK.* must be set, .* WORLD_SIZE='2'"):
+    with pytest.raises(ValueError, match="RANK.* set, .*WORLD_SIZE='2'"):
         torchrun.place()
 
 
@@ -146,7 +146,7 @@ def test_a_recorded_confirmation_does_not_pass_for_the_secret():
         again.wait(["answer/mallory"])
         name = again.get("answer/mallory").split()[0].decode()
         again.set(f"confirmed/{name}/1", confirmation)
-        with pytest.raises(RankError, match="rank 1 must have the RLPYT_SECRET of rank 0"):
+        with pytest.raises(RankError, match="rank 1 .*RLPYT_SECRET"):
             first.result(30)
     assert attempt not in prefixes[0]  # which cannot be told without the secret
 
