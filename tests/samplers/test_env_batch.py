@@ -113,7 +113,7 @@ def test_parts_of_another_dtype_are_converted_from_any_step_on():
 def test_a_conversion_that_loses_digits_is_refused_in_the_step_that_needs_it():
     records = recorded_by(np.array([1, 2]), np.array([3, 4]), np.array([0.5, 0.5]))
     assert [next(records).tolist(), next(records).tolist()] == [[1, 2], [3, 4]]
-    with pytest.raises(ValueError, match="observation has dtype float64, expected int64"):
+    with pytest.raises(ValueError, match="observation .*float64, .*int64"):
         next(records)
 
 

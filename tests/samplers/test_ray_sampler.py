@@ -107,7 +107,7 @@ def test_policies_and_critics_read_their_parts(memory):
 def test_an_invalid_mask_is_named_with_environment_and_step():
     faulty = dict(fault="empty", fault_at=T + 3, length=50)
     sampler = started(agent_for(make_masked().spaces), T, B, EnvCls=make_masked, env_kwargs=faulty)
-    with pytest.raises(WorkerError, match="action_mask must allow an action") as caught:
+    with pytest.raises(WorkerError, match="action_mask .*allow") as caught:
         for itr in range(3):
             sampler.obtain_samples(itr)
     sampler.shutdown()
@@ -194,14 +194,14 @@ def test_arguments_are_checked_at_the_door():
         with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
             RaySampler(make, dict(id="CartPole-v1"), 4, 4, **wrong)
     sampler = RaySampler(make, dict(id="CartPole-v1"), 4, 4, n_actors=3)
-    with pytest.raises(ValueError, match="batch_B=4 must be divisible among n_workers=3"):
+    with pytest.raises(ValueError, match="batch_B=4 .*n_workers=3"):
         sampler.initialize(CategoricalMlpAgent())
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     sampler = RaySampler(make, dict(id="CartPole-v1"), 4, 4)
-    with pytest.raises(ImportError, match=r"RaySampler needs .* ray\. Run: .*\[ray\]'"):
+    with pytest.raises(ImportError, match=r"RaySampler .* ray\. .*\[ray\]'"):
         sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1))
 
 

@@ -41,22 +41,22 @@ from tests.samplers.trouble import (
 )
 
 LIES = {
-    "observation shape": r"observation has shape \(7,\), expected \(3,\)",
-    "observation of one": r"observation has shape \(1,\), expected \(3,\)",
-    "observation number": r"observation has shape \(\), expected \(3,\)",
-    "observation complex": r"observation is an array of shape \(3,\) and dtype complex64, exp",
-    "observation text": r"observation is a str \('left'\), expected an array of shape \(3,\)",
-    "observation none": "observation is None, expected an array of shape",
-    "reward none": "reward is None, expected one number",
-    "reward text": r"reward is a str \('1.5'\), expected one number",
-    "reward array": r"reward is an array of shape \(3,\) and dtype float64, expected one number",
-    "reward of one": r"reward is an array of shape \(1,\)",
-    "done none": "done is None, expected True or False",
-    "done text": r"done is a str \('False'\), expected True or False",
-    "done array": r"done is an array of shape \(2,\) and dtype bool, expected True or False",
-    "info dict": "env_info is a dict, expected a named tuple",
-    "three parts": "step returned 3 values, expected 4",
-    "five parts": "step returned 5 values, expected 4.*GymEnvWrapper",
+    "observation shape": r"observation has shape \(7,\), .*\(3,\)",
+    "observation of one": r"observation has shape \(1,\), .*\(3,\)",
+    "observation number": r"observation has shape \(\), .*\(3,\)",
+    "observation complex": r"observation .*\(3,\) .*complex64",
+    "observation text": r"observation .*str \('left'\), .*\(3,\)",
+    "observation none": "observation is None",
+    "reward none": "reward is None",
+    "reward text": r"reward .*str \('1.5'\)",
+    "reward array": r"reward .*\(3,\) .*float64",
+    "reward of one": r"reward .*\(1,\)",
+    "done none": "done is None",
+    "done text": r"done .*str \('False'\)",
+    "done array": r"done .*\(2,\) .*bool",
+    "info dict": "env_info .*dict",
+    "three parts": "step .*3 values, .*4",
+    "five parts": "step .*5 values, .*4.*GymEnvWrapper",
 }
 
 
@@ -194,7 +194,7 @@ def test_an_error_that_follows_from_nan_names_the_nan():
         Strict, dict(where="observation"), batch_T=9, batch_B=2, max_decorrelation_steps=0
     )
     sampler.initialize(EchoAgent(), seed=1)
-    with pytest.raises(NonFiniteError, match="observation must be finite") as caught:
+    with pytest.raises(NonFiniteError, match="observation .*finite") as caught:
         sampler.obtain_samples(0)
     assert isinstance(caught.value.__cause__, AssertionError)
     sampler.shutdown()
@@ -207,7 +207,7 @@ def test_vector_environments_are_checked_for_finite_numbers_too():
     make.batched = True
     sampler = SerialSampler(make, {}, batch_T=9, batch_B=3, max_decorrelation_steps=0)
     sampler.initialize(EchoAgent(), seed=1)
-    with pytest.raises(NonFiniteError, match="reward must be finite") as caught:
+    with pytest.raises(NonFiniteError, match="reward .*finite") as caught:
         sampler.obtain_samples(0)
     assert "environment 1" in caught.value.__notes__[0]
     sampler.shutdown()
@@ -284,7 +284,7 @@ def test_what_loses_nothing_is_taken(lie):
 def test_infos_with_other_fields_are_fitted_with_a_warning():
     for lie in ("info more", "info fewer"):
         sampler = faulty(SerialSampler, lie, at=3)
-        with pytest.warns(UserWarning, match="env_info must have the same fields"):
+        with pytest.warns(UserWarning, match="env_info .*fields"):
             sampler.obtain_samples(0)
         sampler.shutdown()
 
@@ -322,7 +322,7 @@ class Uneven(CountEnv):
 def test_environments_of_different_spaces_are_refused(kind, monkeypatch):
     monkeypatch.setattr(Uneven, "made", 0)
     sampler = SerialSampler(Uneven, dict(kind=kind), batch_T=T, batch_B=B)
-    with pytest.raises(ValueError, match=rf"env 1: {kind}_space must be that of .*4"):
+    with pytest.raises(ValueError, match=rf"env 1: {kind}_space .*4"):
         sampler.initialize(EchoAgent(), seed=1)
 
 
@@ -341,17 +341,17 @@ def test_records_are_checked_field_by_field():
     record = namedarraytuple("Parts", Parts._fields)(np.zeros((2, 3)), np.zeros((2,), np.int64))
     step_checks.check_observation(Parts(np.zeros(3), 1), record)
     for observation, message in [
-        (Parts(np.zeros(2), 1), r"observation.left has shape \(2,\), expected \(3,\)"),
-        (Parts(np.zeros(3), 1.5), "observation.right has dtype float64, expected int64"),
-        (np.zeros(3), r"observation is an array of shape \(3,\).*fields \('left', 'right'\)"),
-        ({"left": 0}, "observation is a dict, expected a named tuple"),
+        (Parts(np.zeros(2), 1), r"observation.left .*\(2,\), .*\(3,\)"),
+        (Parts(np.zeros(3), 1.5), "observation.right .*float64, .*int64"),
+        (np.zeros(3), r"observation .*\(3,\).*\('left', 'right'\)"),
+        ({"left": 0}, "observation is a dict"),
     ]:
         with pytest.raises((ValueError, TypeError), match=message):
             step_checks.check_observation(observation, record)
 
 
 def test_gymnasiums_pair_of_reset_is_explained():
-    with pytest.raises(TypeError, match="pair.*Gymnasium's reset.*GymEnvWrapper"):
+    with pytest.raises(TypeError, match="reset.*GymEnvWrapper"):
         step_checks.check_observation((np.zeros(3), {}), np.zeros((2, 3)))
 
 
@@ -480,7 +480,7 @@ def test_a_single_image_of_another_dtype_is_named(value, within):
         max_decorrelation_steps=0,
     )  # fmt: skip
     sampler.initialize(agent_for(GymEnvWrapper(OddOnce(value, within)).spaces), seed=1)
-    with pytest.raises(ValueError, match=f"has dtype {value.dtype}, expected uint8"):
+    with pytest.raises(ValueError, match=f"dtype {value.dtype}, .*uint8"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 
@@ -492,7 +492,7 @@ def test_images_of_another_dtype_in_a_vector_environment_are_named(value):
 
     sampler = SerialSampler(EnvCls=make, batch_T=12, batch_B=2, max_decorrelation_steps=0)
     sampler.initialize(agent_for(GymEnvWrapper(OddOnce(value, ("image",))).spaces), seed=1)
-    with pytest.raises(ValueError, match=f"has dtype {value.dtype}, expected uint8"):
+    with pytest.raises(ValueError, match=f"dtype {value.dtype}, .*uint8"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 
@@ -514,7 +514,7 @@ def test_a_single_float_in_place_of_a_category_is_named():
         EnvCls=lambda: counting(OddCategory()), batch_T=12, batch_B=1, max_decorrelation_steps=0
     )
     sampler.initialize(agent_for(GymEnvWrapper(OddCategory()).spaces), seed=1)
-    with pytest.raises(ValueError, match="observation has dtype float64, expected int"):
+    with pytest.raises(ValueError, match=r"observation .*float64, .*\bint"):
         sampler.obtain_samples(0)
     sampler.shutdown()
 
@@ -648,7 +648,7 @@ def test_a_memory_that_gives_nan_is_named_with_module_and_step():
     env_kwargs = dict(id="CartPole-v1")
     sampler = SerialSampler(make, env_kwargs, batch_T=8, batch_B=2, max_decorrelation_steps=0)
     sampler.initialize(CategoricalLstmAgent(model_kwargs=dict(memory=LateNan)), seed=0)
-    message = r"dist_info.prob' must be finite, .* \(the first is LateNan, module 'core.memory'\)"
+    message = r"dist_info.prob' .*LateNan, module 'core.memory'"
     with pytest.raises(NonFiniteError, match=message) as info:
         sampler.obtain_samples(0)
     sampler.shutdown()
@@ -664,7 +664,7 @@ def test_an_agent_whose_action_is_nan_is_named_not_the_environment():
     with torch.no_grad():
         for parameter in agent.model.parameters():
             parameter.fill_(torch.nan)
-    with pytest.raises(NonFiniteError, match="the action must be finite, got .* from the agent"):
+    with pytest.raises(NonFiniteError, match="action .*finite.* agent"):
         sampler.obtain_samples(1)
     sampler.shutdown()
 
@@ -678,6 +678,6 @@ def test_an_agent_without_a_value_cannot_bootstrap(bootstrap_value):
     if not bootstrap_value:
         sampler.initialize(NoValue(), seed=0)
     else:
-        with pytest.raises(TypeError, match="NoValue must have a method value.*bootstrap"):
+        with pytest.raises(TypeError, match="NoValue .*value.*bootstrap"):
             sampler.initialize(NoValue(), seed=0, bootstrap_value=True)
     sampler.shutdown()

@@ -267,7 +267,7 @@ def test_what_cannot_have_a_curriculum_is_refused():
         def sample(self, n):
             return np.full(n + 1, 0)
 
-    with pytest.raises(ValueError, match=r"Odd.sample\(8\) returned 9"):
+    with pytest.raises(ValueError, match=r"Odd.sample\(8\) .*9"):
         start(SerialSampler, Odd(N))
 
 

@@ -182,7 +182,7 @@ def test_a_model_that_mixes_rows_is_refused():
             out = self.linear(observation - observation.mean(0))
             return torch.softmax(out[:, :-1], -1), out[:, -1]
 
-    with pytest.raises(ValueError, match="do not depend on other environments.*Categorical"):
+    with pytest.raises(ValueError, match="other environments.*Categorical"):
         tried(CategoricalMlpAgent(ModelCls=Mixing), range(4))
 
 
@@ -212,7 +212,7 @@ class Opaque(BaseAgent):
 
 
 def test_an_agent_that_cannot_act_in_tiles_warns():
-    with pytest.warns(UserWarning, match="deterministic_acting has no effect for Opaque"):
+    with pytest.warns(UserWarning, match="deterministic_acting .*Opaque"):
         tiles.warn_if_untiled(Opaque())
     agent = Opaque()
     assert tiles.tiled(agent, [0]) is agent

@@ -237,5 +237,5 @@ def test_nothing_is_joined_over_an_interruption():
 
 def test_a_sampler_that_is_not_initialized_is_refused():
     sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=2, batch_B=1)
-    with pytest.raises(RuntimeError, match="initialize the SerialSampler with an agent first"):
+    with pytest.raises(RuntimeError, match="initialize the SerialSampler"):
         EpisodeRunner(sampler)

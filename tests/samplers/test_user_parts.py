@@ -387,12 +387,12 @@ class TooManyActions(SmallMlp):
 @pytest.mark.parametrize(
     "Model,error,message",
     [
-        (NanModel, NonFiniteError, "'agent_info.value' must be finite"),
-        (FlatModel, ValueError, r"'agent_info.value' of shape \(\)"),
-        (UnsqueezedModel, ValueError, "one number per environment, shape .B., got"),
-        (TooManyActions, ValueError, r"policy head 'prob' must have shape .*got \(2, 4\)"),
-        (LogitsModel, ValueError, "probabilities that sum to 1, got a sum of .* with softmax"),
-        (NegativeModel, ValueError, "got a sum of 1 and a smallest entry of -0"),
+        (NanModel, NonFiniteError, "'agent_info.value' .*finite"),
+        (FlatModel, ValueError, r"'agent_info.value' .*\(\)"),
+        (UnsqueezedModel, ValueError, "shape .B., got"),
+        (TooManyActions, ValueError, r"'prob' .*got \(2, 4\)"),
+        (LogitsModel, ValueError, "probabilities .*softmax"),
+        (NegativeModel, ValueError, "sum of 1 .*smallest entry of -0"),
         (None, ValueError, "no ModelCls"),
     ],
 )
@@ -405,7 +405,7 @@ def test_models_are_tried_out_at_the_start(Model, error, message):
 
 def test_the_arguments_of_models_are_named():
     agent = CategoricalPgAgent(ModelCls=ObservationModel, model_kwargs=dict(inputs=3, actions=3))
-    with pytest.raises(TypeError, match="positional arguments but") as caught:
+    with pytest.raises(TypeError, match="ObservationModel.forward") as caught:
         start(SerialSampler, CountEnv, agent)
     (note,) = caught.value.__notes__
     assert "(observation, prev_action, prev_reward)" in note
@@ -435,30 +435,30 @@ def test_rounded_probabilities_and_other_distributions_are_accepted(Agent, Model
 
 
 def test_agents_name_the_spaces_they_need():
-    with pytest.raises(TypeError, match="needs a Discrete action space"):
+    with pytest.raises(TypeError, match="Discrete action space"):
         agent = CategoricalPgAgent(ModelCls=SmallMlp)
         start(SerialSampler, lambda: GymEnvWrapper(WideEnv()), agent)
-    with pytest.raises(TypeError, match="needs a continuous Box action space"):
+    with pytest.raises(TypeError, match="continuous Box"):
         start(SerialSampler, CountEnv, GaussianMlpAgent())
 
 
 @pytest.mark.parametrize(
     "kwargs,error,message",
     [
-        (dict(batch_T=0), ValueError, "batch_T=0 must be at least 1"),
+        (dict(batch_T=0), ValueError, "batch_T=0"),
         (dict(batch_B=-2), ValueError, "batch_B=-2"),
-        (dict(batch_T=1.5), TypeError, "batch_T=1.5 must be a whole number"),
+        (dict(batch_T=1.5), TypeError, "batch_T=1.5"),
         (dict(batch_T="12a"), TypeError, "batch_T='12a'"),
         (dict(batch_B=True), TypeError, "batch_B=True"),
         (dict(batch_B=float("inf")), TypeError, "batch_B=inf"),
-        (dict(EnvCls=CountEnv()), TypeError, "must be an environment class"),
-        (dict(TrajInfoCls=3), TypeError, "TrajInfoCls must be a class .* got 3"),
+        (dict(EnvCls=CountEnv()), TypeError, "EnvCls"),
+        (dict(TrajInfoCls=3), TypeError, "TrajInfoCls .*got 3"),
         (
             dict(CollectorCls=dict),
             TypeError,
-            "CollectorCls must be a class with a",
+            "CollectorCls",
         ),
-        (dict(eval_n_envs=2), ValueError, "eval_max_steps must be set"),
+        (dict(eval_n_envs=2), ValueError, "eval_max_steps"),
     ],
 )
 def test_bad_sampler_arguments_are_refused(kwargs, error, message):
@@ -471,12 +471,12 @@ def test_bad_sampler_arguments_are_refused(kwargs, error, message):
 def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(SamplerCls):
     sampler = SamplerCls(CountEnv, {}, batch_T=T, batch_B=B, eval_n_envs=2, eval_max_steps=10)
     for call in (sampler.obtain_samples, sampler.evaluate_agent):
-        with pytest.raises(RuntimeError, match="the sampler must be initialized"):
+        with pytest.raises(RuntimeError, match="initialized"):
             call(0)
     for agent in (None, EchoAgent):
-        with pytest.raises(TypeError, match="must be an agent, such as"):
+        with pytest.raises(TypeError, match="must be an agent"):
             sampler.initialize(agent)
-    with pytest.raises(ValueError, match="seed=-1 must be in"):
+    with pytest.raises(ValueError, match="seed=-1"):
         sampler.initialize(EchoAgent(), seed=-1)
 
 
@@ -485,9 +485,9 @@ def test_calls_that_come_too_early_and_bad_arguments_of_initialize_are_refused(S
     [
         (dict(n_workers=0), ValueError, "n_workers=0"),
         (dict(n_workers=-1), ValueError, "n_workers=-1"),
-        (dict(n_workers=10_000), ValueError, "must be at most"),
+        (dict(n_workers=10_000), ValueError, "n_workers .*10000"),
         (dict(n_worker=2), ValueError, r"unknown keys \['n_worker'\]"),
-        ("all", TypeError, "affinity must be None, .auto.,.*got .all."),
+        ("all", TypeError, "affinity .*got .all."),
     ],
 )
 def test_bad_affinities_are_refused(affinity, error, message):
@@ -499,10 +499,10 @@ def test_bad_affinities_are_refused(affinity, error, message):
 @pytest.mark.parametrize(
     "B, groups, n_workers, message",
     [
-        (9, 2, 6, r"6 workers \(2 groups of 3.*\. Use batch_B=12 or batch_B=6\."),
-        (1, 2, 2, r"2 workers \(2 groups of 1, in turns\). Use batch_B=2\."),
-        (8, 2, 6, r"or affinity=dict\(n_workers=4\) \(--sampler.n-workers 4\)"),
-        (10, 1, 4, r"n_workers=4\. Use batch_B=12 or batch_B=8, or .*n_workers=2\)"),
+        (9, 2, 6, r"\(2 groups of 3.*batch_B=12 or batch_B=6\."),
+        (1, 2, 2, r"\(2 groups of 1.*batch_B=2\."),
+        (8, 2, 6, r"n_workers=4\) \(--sampler.n-workers 4\)"),
+        (10, 1, 4, r"n_workers=4\. .*batch_B=12 or batch_B=8, .*n_workers=2\)"),
     ],
 )
 def test_advice_about_workers_does_not_go_in_circles(B, groups, n_workers, message):
@@ -533,10 +533,10 @@ def test_what_cannot_travel_to_a_worker_is_named():
         with lock:
             return CountEnv()
 
-    with pytest.raises(TypeError, match="cannot send .* to a worker process: .*lock"):
+    with pytest.raises(TypeError, match="cannot send .*lock"):
         start(CpuSampler, make, EchoAgent())
 
 
 def test_environments_that_are_none_are_named():
-    with pytest.raises((TypeError, WorkerError), match="returned None instead of an environment"):
+    with pytest.raises((TypeError, WorkerError), match="returned None"):
         start(CpuSampler, lambda: None, EchoAgent())

@@ -128,7 +128,7 @@ def test_a_batch_that_does_not_fit_is_refused():
     def triples(**kwargs):
         return SerialVectorEnv([ShapedCountEnv() for _ in range(3)])
 
-    with pytest.raises(ValueError, match="num_envs of the vector environment must divide the 4"):
+    with pytest.raises(ValueError, match="num_envs .* 4"):
         start(SerialSampler, EchoAgent(), EnvCls=triples, env_kwargs={})
 
 
@@ -206,7 +206,7 @@ def test_games_of_a_batch_cannot_wait_for_the_end_of_the_batch():
         SerialSampler, EchoAgent(), EnvCls=lives, env_kwargs={}, mid_batch_reset=False,
         max_decorrelation_steps=0,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="lost a life, and a game cannot wait"):
+    with pytest.raises(ValueError, match="lost a life"):
         sampler.obtain_samples(0)
 
 
@@ -263,10 +263,10 @@ class Wrong(SerialVectorEnv):
 @pytest.mark.parametrize(
     "part, value, message",
     [
-        ("reward", np.zeros(99, np.float32), r"reward has shape \(99,\), expected \(4,\)"),
-        ("reward", np.zeros(1, np.float32), r"reward has shape \(1,\), expected \(4,\)"),
-        ("done", np.zeros((4, 1), bool), r"done has shape \(4, 1\), expected \(4,\)"),
-        ("observation", np.zeros((4, 7)), r"observation has shape \(4, 7\), expected \(4, 3\)"),
+        ("reward", np.zeros(99, np.float32), r"reward .*\(99,\), .*\(4,\)"),
+        ("reward", np.zeros(1, np.float32), r"reward .*\(1,\), .*\(4,\)"),
+        ("done", np.zeros((4, 1), bool), r"done .*\(4, 1\), .*\(4,\)"),
+        ("observation", np.zeros((4, 7)), r"observation .*\(4, 7\), .*\(4, 3\)"),
     ],
 )
 def test_wrong_shapes_of_batches_are_named(part, value, message):
