@@ -119,10 +119,10 @@ def unpicklable(shape, lock):
 @pytest.mark.parametrize(
     "encoder,check,match",
     [
-        (NoSize, "construction", "must have the attribute output_size"),
-        (5, "construction", "must be a class or function"),
-        (dict(feature_size=3), "construction", "must be a class or function"),
-        (WrongSize, "shapes", r"shape \(5, 3, 5\), expected \(5, 3, 6\)"),
+        (NoSize, "construction", "attribute output_size"),
+        (5, "construction", "class or function"),
+        (dict(feature_size=3), "construction", "class or function"),
+        (WrongSize, "shapes", r"\(5, 3, 5\), .*\(5, 3, 6\)"),
         (Flat, "shapes", "keep the leading dimensions"),
         (Double, "shapes", "dtype torch.float64"),
         (Infinite, "shapes", "not finite"),

@@ -65,8 +65,8 @@ def test_one_row_passes_and_its_independence_is_left_open():
     [
         # The info gives it away.
         ("SAME_STEP", "NEXT_STEP", False, "structure", "has no final_obs"),
-        ("NEXT_STEP", "SAME_STEP", False, "structure", "final_obs .*as only SAME_STEP does"),
-        ("DISABLED", "SAME_STEP", False, "structure", "final_obs .*as only SAME_STEP does"),
+        ("NEXT_STEP", "SAME_STEP", False, "structure", "final_obs .*SAME_STEP"),
+        ("DISABLED", "SAME_STEP", False, "structure", "final_obs .*SAME_STEP"),
         # Only behaviour does.
         ("SAME_STEP", "NEXT_STEP", True, "final-observation", "was that of a reset"),
         ("NEXT_STEP", "SAME_STEP", True, "final-observation", "was that of a reset"),
@@ -98,9 +98,7 @@ class StillResets(Foreign):
 @pytest.mark.parametrize("declared", ["NEXT_STEP", "DISABLED"])
 def test_a_step_lost_to_a_hidden_reset_is_detected(declared):
     kwargs = dict(mode="NEXT_STEP", declared=declared, pretend=True)
-    with pytest.raises(
-        ConformanceError, match=r"\[autoreset\] the step after .* row \d, over after step"
-    ):
+    with pytest.raises(ConformanceError, match=r"\[autoreset\] .* row \d"):
         check_env(StillResets, kwargs, **BRIEFLY)
 
 
@@ -110,7 +108,7 @@ def test_an_undeclared_mode_is_refused():
             super().__init__()
             self.metadata = {}
 
-    with pytest.raises(ConformanceError, match=r"\[factory\].*declares no autoreset mode"):
+    with pytest.raises(ConformanceError, match=r"\[factory\].*autoreset mode"):
         check_env(Undeclared)
 
 
@@ -126,7 +124,7 @@ def flags_behind(envs, step):
 
 ERRORS = [
     (batched_walks.PlainTuple, "structure", r"returned tuple"),
-    (batched_walks.SomeRowsShort, "observation", r"shape \(1, 2\); expected \(3, 2\)"),
+    (batched_walks.SomeRowsShort, "observation", r"\(1, 2\); .*\(3, 2\)"),
     (changed(observation=lambda e, s: s.observation[:2]), "observation", r"expected \(3, 2\)"),
     (changed(observation=lambda e, s: s.observation * 9), "observation", r"outside the bounds"),
     (changed(reward=lambda e, s: s.reward.astype(float)), "reward", r"dtype float64"),
@@ -137,17 +135,17 @@ ERRORS = [
     (changed(env_info=only_timeout), "env-info", r"leading dimension \[3\]"),
     (changed(env_info=flags_behind), "env-info", r"begins with timeout and traj_done"),
     (changed(env_info=lambda e, s: s.env_info._replace(timeout=~s.done)), "time-limit", "timeout"),
-    (batched_walks.OneGenerator, "rows", r"in another order gave other episodes"),
-    (batched_walks.NeighboursMatter, "rows", r"in another order gave other episodes"),
+    (batched_walks.OneGenerator, "rows", r"another order"),
+    (batched_walks.NeighboursMatter, "rows", r"another order"),
     (batched_walks.ResetsAll, "reset-rows", r"another row changed"),
-    (batched_walks.SortsRows, "reset-rows", r"return them in the same order"),
+    (batched_walks.SortsRows, "reset-rows", r"same order"),
     (batched_walks.NothingIsOneRow, "reset-rows", r"reset_rows\(\[\]\) returned"),
     (batched_walks.WaitingRowsGoOn, "waiting-rows", r"showed reward"),
     (batched_walks.WaitingRowsPay, "waiting-rows", r"showed reward 1.0"),
     (batched_walks.OthersWaitToo, "waiting-rows", r"the run of row \d was different"),
     (batched_walks.ItselfAtOnce, "final-observation", r"was that of a reset"),
-    (batched_walks.Unchecked, "action-check", r"one row too many: was stepped"),
-    (batched_walks.Clips, "action-check", r"beyond the last: was stepped"),
+    (batched_walks.Unchecked, "action-check", r"one row too many"),
+    (batched_walks.Clips, "action-check", r"beyond the last"),
     (batched_walks.Asserts, "action-check", r"raised AssertionError"),
     (batched_walks.ChecksTooLate, "action-check", r"after actions were refused"),
     (batched_walks.Forgets, "statistics", r"does not give the same"),

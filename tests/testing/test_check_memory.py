@@ -156,15 +156,15 @@ class HiddenScale(nn.GRU):
 
 FAULTS = [
     (NoParameters, "construction", "no parameters"),
-    (LastOutput, "shapes", r"shape \(3, 8\), expected \[T, B, H\] = \(7, 3, 8\)"),
-    (BatchFirst, "shapes", r"leaf of shape .*3, 1, 8.*with B = 3"),
+    (LastOutput, "shapes", r"\(3, 8\), .*\(7, 3, 8\)"),
+    (BatchFirst, "shapes", "3, 1, 8.*B = 3"),
     (OnesAtStart, "zeros", "zeros: "),
-    (Forgets, "memory", "does not depend on the first input"),
+    (Forgets, "memory", "depend on the first input"),
     (LooksAhead, "steps", "sequence and single steps"),
     (MixesRows, "rows", "environment 0 alone"),
     (IgnoresStarts, "starts", "zeroed states"),
     (Detaches, "gradients", "no gradient reaches the first input"),
-    (DetachesAtStart, "gradients", "sequence and single steps: weight_ih_l0 differs"),
+    (DetachesAtStart, "gradients", "single steps: weight_ih_l0"),
     (Unused, "gradients", "no gradient reaches"),
     (HiddenScale, "state-dict", "a copy that loaded it"),
 ]

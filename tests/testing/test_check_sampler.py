@@ -64,10 +64,10 @@ def test_lost_lives_that_wait_are_left_open():
 
 
 ERRORS = [
-    (returning(lambda s, itr: s.env), "batch", r"returned EnvSamples as samples"),
-    (changed("env", done=lambda x, s: x.numpy()), "batch", r"env.done is a ndarray"),
-    (changed("env", reward=lambda x, s: x.T), "batch", r"env.reward has shape \(4, 5\)"),
-    (odd_samplers.LeavesGaps, "batch", r"agent.agent_info.value is NaN at \[4, 0\]"),
+    (returning(lambda s, itr: s.env), "batch", r"EnvSamples"),
+    (changed("env", done=lambda x, s: x.numpy()), "batch", r"env.done .*ndarray"),
+    (changed("env", reward=lambda x, s: x.T), "batch", r"env.reward .*\(4, 5\)"),
+    (odd_samplers.LeavesGaps, "batch", r"agent.agent_info.value .*NaN at \[4, 0\]"),
     (changed("agent", prev_action=odd_samplers.one_step_late), "shift", r"prev_action\[1\]"),
     (changed("env", prev_reward=odd_samplers.one_step_late), "shift", r"prev_reward\[1\]"),
     (changed("env", prev_reward=odd_samplers.forgets_over_batches), "shift", r"the batch before"),
@@ -80,10 +80,10 @@ ERRORS = [
     (odd_samplers.OtherSeed, "same-as-serial", r"batch 0: agent.action"),
     (odd_samplers.KeepsReward, "same-as-serial", r"env.prev_reward|env.reward|agent_info"),
     (odd_samplers.NoSeed, "repeatable", r"another first batch"),
-    (odd_samplers.TrainsWhileEvaluating, "evaluation", r"without evaluations, batch 1 is another"),
-    (odd_samplers.EvaluatesTooMuch, "evaluation", r"returned 12 trajectories, requested 4"),
-    (odd_samplers.EvaluatesOther, "evaluation", r"returned 4 trajectories.*; the serial sampler"),
-    (odd_samplers.LoadsNothing, "state", r"after load_state_dict the next batch is another"),
+    (odd_samplers.TrainsWhileEvaluating, "evaluation", r"without evaluations, batch 1 "),
+    (odd_samplers.EvaluatesTooMuch, "evaluation", r"12 trajectories, .* 4"),
+    (odd_samplers.EvaluatesOther, "evaluation", r"4 trajectories.*serial sampler"),
+    (odd_samplers.LoadsNothing, "state", r"after load_state_dict"),
     (odd_samplers.ShutsDownOnce, "shutdown", r"OSError: already down"),
 ]
 
@@ -102,7 +102,7 @@ def test_each_fault_is_reported(part, check, what):
 def test_processes_left_running_are_reported(monkeypatch):
     monkeypatch.setattr(sampler_runs, "PATIENCE_S", 0.5)
     try:
-        with pytest.raises(ConformanceError, match=r"\[shutdown\] processes left.*sleep 100"):
+        with pytest.raises(ConformanceError, match=r"\[shutdown\] .*sleep 100"):
             check_sampler(odd_samplers.LeavesProcess, CountEnv, {}, ForgetfulEchoAgent)
     finally:
         for process in odd_samplers.LeavesProcess.left:
@@ -112,12 +112,12 @@ def test_processes_left_running_are_reported(monkeypatch):
 
 def test_files_left_open_and_missing_values_are_warned_of(monkeypatch):
     monkeypatch.setattr(sampler_runs, "PATIENCE_S", 0.5)
-    with pytest.warns(ConformanceWarning, match=r"\[shutdown\] descriptors left.*odd_samplers.py"):
+    with pytest.warns(ConformanceWarning, match=r"\[shutdown\] .*odd_samplers.py"):
         check_sampler(odd_samplers.LeavesFiles, CountEnv, {}, ForgetfulEchoAgent)
     for file in odd_samplers.LeavesFiles.left:
         file.close()
     plain = returning(odd_samplers.without_timeout_value)
-    with pytest.warns(ConformanceWarning, match=r"\[ends\].*no timeout_value"):
+    with pytest.warns(ConformanceWarning, match=r"\[ends\].*timeout_value"):
         check_sampler(plain, CountEnv, {}, ForgetfulEchoAgent)
 
 

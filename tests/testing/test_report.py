@@ -30,7 +30,7 @@ def test_without_errors_each_warning_is_issued():
     report = Report("a part", CHECKS)
     report.warning("seed", "is ignored", "use it")
     report.note("shape", "is large")
-    with pytest.warns(ConformanceWarning, match=r"a part: warn \[seed\] is ignored") as warned:
+    with pytest.warns(ConformanceWarning, match=r"a part: .*\[seed\]") as warned:
         assert report.conclude() is report
     assert len(warned) == 1
 
