@@ -38,7 +38,6 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         self.action_space = convert_space(env.action_space, "action_space")
         self.metadata = dict(getattr(env, "metadata", None) or {})
         self.render_mode = getattr(env, "render_mode", None)
-        self._reset_takes_seed = takes_seed(env.reset)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step the environment; both return signatures of ``step`` are supported.
@@ -52,8 +51,7 @@ class LegacyGymEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the environment, seeding it by keyword or by its method ``seed``."""
-        takes = self._reset_takes_seed
-        result = self.env.reset() if seed is None else reset_with_seed(self.env, seed, takes)
+        result = self.env.reset() if seed is None else reset_with_seed(self.env, seed)
         return result if has_info(result, self.observation_space) else (result, {})
 
     def render(self) -> Any:
@@ -119,20 +117,13 @@ def _has_structure_of(space: spaces.Space[Any], value: Any) -> bool:
     return not isinstance(value, tuple | Mapping)
 
 
-def reset_with_seed(env: EnvLike, seed: int, takes_seed: bool = True) -> Any:
-    """Reset an environment with a seed, by keyword argument or by its method ``seed``.
-
-    Args:
-        env: the environment, possibly with wrappers.
-        seed: the seed.
-        takes_seed: ``reset`` accepts a seed; an environment inside wrappers may still not.
-    """
-    if takes_seed:
-        try:
-            return env.reset(seed=seed)
-        except TypeError as error:
-            if "unexpected keyword argument 'seed'" not in str(error):
-                raise
+def reset_with_seed(env: EnvLike, seed: int) -> Any:
+    """Reset an environment with a seed, by keyword argument or by its method ``seed``."""
+    try:
+        return env.reset(seed=seed)
+    except TypeError as error:  # also of an environment inside wrappers that does not take it
+        if takes_seed(env.reset) and "unexpected keyword argument 'seed'" not in str(error):
+            raise
     seed_by_method(env, seed)
     return env.reset()
 
