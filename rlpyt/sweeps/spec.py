@@ -50,6 +50,8 @@ class Draw:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UnknownName("distribution", self.kind, KINDS)
+        if not isinstance(self.values, list | tuple):
+            raise TypeError(f"{self.kind}: expected a list, got {self.values!r}.")
         if self.kind == "choice":
             if not self.values or len(set(map(identity, self.values))) < len(self.values):
                 raise ValueError(f"choice: {list(self.values)} must be different values.")
@@ -257,11 +259,7 @@ def read_draw(item: Any) -> Draw:
     if not isinstance(item, Mapping) or len(item) != 1:
         raise TypeError(f"expected one of {', '.join(KINDS)} with a list, got {item!r}.")
     [(kind, values)] = item.items()
-    if kind not in KINDS:
-        raise UnknownName("distribution", kind, KINDS)
-    if not isinstance(values, list | tuple):
-        raise TypeError(f"{kind}: expected a list, got {values!r}.")
-    return Draw(kind, tuple(values))
+    return Draw(kind, tuple(values) if isinstance(values, list) else values)
 
 
 def _is_number(value: Any, whole: bool) -> bool:
