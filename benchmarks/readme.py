@@ -12,36 +12,31 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contenders, control_peers, dqn_peers, harness, peers
+from benchmarks import harness
 from benchmarks.harness import Contender, Row, Setting
+from benchmarks.peers import contender
 
 README, OUTPUT = Path("README.md"), Path("benchmarks/results/readme.json")
 MARKS = re.compile(r"(?<=<!-- speed -->\n).*(?=<!-- end of speed -->)", re.S)
-LIBRARIES = ("hand-written", "Stable-Baselines3", "rlpyt")
+LIBRARIES = {"hand-written": "hand_written", "Stable-Baselines3": "sb3", "rlpyt": "rlpyt"}
+
+
+def of_each(
+    algo: str, /, threads: int = 1, options: Any = None, **task: Any
+) -> tuple[Contender, ...]:
+    """Return an algorithm of the libraries, with further ``options`` of some of them."""
+    return tuple(
+        contender(name, library, algo, threads, **task, **(options or {}).get(library, {}))
+        for name, library in LIBRARIES.items()
+    )
 
 
 def ppo(env: str, train: bool, cores: int) -> tuple[Contender, ...]:
     """Return PPO of the libraries with 8 environments x 128 steps."""
-    task = {"env": env, "n_envs": 8, "train": train}
-    several = cores > 1
-    processes = several and env == "pong"  # for CartPole, DummyVecEnv is faster
-    threads = cores if env == "pong" else 1
-    return (
-        Contender("hand-written", peers.hand_written, task, threads),
-        Contender(
-            "Stable-Baselines3", peers.stable_baselines3, dict(task, subproc=processes), threads
-        ),
-        Contender("rlpyt", contenders.ppo, dict(task, n_workers=2 * several), threads),
-    )
-
-
-def in_one_process(module: Any, **task: Any) -> tuple[Contender, ...]:
-    """Return an off-policy algorithm of the libraries with one environment."""
-    names = ("hand_written", "stable_baselines3", "rlpyt")
-    return tuple(
-        Contender(library, getattr(module, name), task)
-        for library, name in zip(LIBRARIES, names, strict=True)
-    )
+    several, pong = cores > 1, env == "pong"
+    # For CartPole, DummyVecEnv is faster than processes.
+    options = {"sb3": {"subproc": several and pong}, "rlpyt": {"n_workers": 2 * several}}
+    return of_each("ppo", cores if pong else 1, options, env=env, n_envs=8, train=train)
 
 
 SETTINGS = [
@@ -52,8 +47,8 @@ SETTINGS = [
     (1, Setting("training, PPO on CartPole", ppo("cartpole", True, 1))),
     (2, Setting("training, PPO on CartPole", ppo("cartpole", True, 2))),
     (2, Setting("training, PPO on Pong", ppo("pong", True, 2))),
-    (1, Setting("training, DQN on CartPole", in_one_process(dqn_peers, env="cartpole"))),
-    (1, Setting("training, SAC on HalfCheetah", in_one_process(control_peers, algo="sac"))),
+    (1, Setting("training, DQN on CartPole", of_each("dqn", env="cartpole"))),
+    (1, Setting("training, SAC on HalfCheetah", of_each("control", algo="sac"))),
 ]
 
 

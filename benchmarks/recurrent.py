@@ -1,7 +1,7 @@
 """Measure training of recurrent PPO: `python -m benchmarks.recurrent --help`.
 
 A linear layer of 64 tanh units, an LSTM of 128 and linear heads everywhere; 4 epochs of 4
-minibatches and the hyperparameters of `recurrent_peers.HYPER`; one process and one thread.
+minibatches and the hyperparameters of `peers.RECURRENT_PPO`; one process and one thread.
 Minibatches are whole environments, those of sb3-contrib as many consecutive steps. Episodes of
 CartPole end at any step of a batch; those of Pendulum, whose velocity is hidden, after 200 steps.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import contenders, harness, recurrent_peers
-from benchmarks.harness import Contender, Setting
+from benchmarks import harness
+from benchmarks.harness import Setting
+from benchmarks.peers import contender
 
 
 def recurrent(
@@ -22,14 +23,15 @@ def recurrent(
     shared = dict(task, shared_lstm=True, enable_critic_lstm=False)
     return Setting(
         f"recurrent PPO {env}{', velocity hidden' * hidden}, {n_envs} x {batch_T}",
-        (
-            Contender("hand-written, SyncVectorEnv", recurrent_peers.hand_written, task),
-            Contender("sb3-contrib, DummyVecEnv", recurrent_peers.sb3_contrib, shared),
-            Contender("sb3-contrib, second LSTM for the value", recurrent_peers.sb3_contrib, task),
-            Contender("rlpyt SerialSampler", contenders.recurrent_ppo, task),
-            Contender(
-                "rlpyt SerialSampler, minGRU", contenders.recurrent_ppo, dict(task, memory="mingru")
-            ),
+        tuple(
+            contender(name, library, "recurrent_ppo", **kwargs)
+            for name, library, kwargs in (
+                ("hand-written, SyncVectorEnv", "hand_written", task),
+                ("sb3-contrib, DummyVecEnv", "sb3", shared),
+                ("sb3-contrib, second LSTM for the value", "sb3", task),
+                ("rlpyt SerialSampler", "rlpyt", task),
+                ("rlpyt SerialSampler, minGRU", "rlpyt", dict(task, memory="mingru")),
+            )
         ),
         target_return=target_return,
     )

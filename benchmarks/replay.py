@@ -21,29 +21,42 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks import harness, replay_peers
+from benchmarks import harness
 from benchmarks.harness import Contender, Progress, Setting
-from benchmarks.replay_peers import N_ENVS, Task
+from benchmarks.peers import N_ENVS, Block, Replay, ReplayTask, peer
 
 PEERS = {
-    "rlpyt": "Rlpyt",
-    "Stable-Baselines3": "StableBaselines3",
-    "Tianshou": "Tianshou",
-    "TorchRL": "TorchRl",
-    "cpprb": "Cpprb",
+    "rlpyt": "rlpyt",
+    "Stable-Baselines3": "sb3",
+    "Tianshou": "tianshou",
+    "TorchRL": "torchrl",
+    "cpprb": "cpprb",
 }
-TREES = {"rlpyt SumTree": "SumTreeAlone", "plain numpy descent": "PlainDescent"}
 CALLS = 50  # calls per measured batch
 BATCHES = (32, 256, 1024)
 FRAME_CAPACITY = 100_000  # transitions; more full observations may not fit into memory
 FULL_FRAME_CAPACITY = 30_000  # transitions, several GB
 
 
-def calls(peer: str, task: Task, operation: str, n: int) -> Iterator[Progress]:
+def random_block(task: ReplayTask, T: int, seed: int = 0) -> Block:
+    """Return random steps; frame stacks share frames, episodes last about 1000 steps."""
+    rng = np.random.default_rng(seed)
+    if task.frames:
+        frames = rng.integers(1, 255, (T + 4, N_ENVS, 84, 84), np.uint8)
+        stacks = np.stack([frames[i : i + T + 1] for i in range(4)], axis=2)
+    else:
+        stacks = rng.random((T + 1, N_ENVS, 4), np.float32)
+    action = rng.integers(0, 4, (T, N_ENVS))
+    reward = rng.random((T, N_ENVS), np.float32)
+    done = np.zeros((T, N_ENVS), bool) if task.frames else rng.random((T, N_ENVS)) < 0.001
+    return Block(stacks[:-1], stacks[1:], action, reward, done)
+
+
+def calls(library: str | type, task: ReplayTask, operation: str, n: int) -> Iterator[Progress]:
     """Fill a replay and then repeat one kind of call; a "step" is a call."""
-    replay = _filled(peer, task) if peer not in TREES.values() else _made(peer, task)
+    replay = _filled(library, task) if isinstance(library, str) else _made(library, task)
     if operation == "insert":
-        block = replay_peers.random_block(task, n)
+        block = random_block(task, n)
 
         def call() -> None:
             replay.insert(block)
@@ -63,15 +76,15 @@ def calls(peer: str, task: Task, operation: str, n: int) -> Iterator[Progress]:
         yield Progress(CALLS, None)
 
 
-def resident(peer: str, task: Task) -> Iterator[Progress]:
+def resident(library: str | type, task: ReplayTask) -> Iterator[Progress]:
     """Measure resident bytes per transition once, reported as ``return_``."""
-    replay_peers.random_block(task, 10)
-    warm = _made(peer, task._replace(capacity=80))
-    warm.insert(replay_peers.random_block(task, 10))
+    random_block(task, 10)
+    warm = _made(library, task._replace(capacity=80))
+    warm.insert(random_block(task, 10))
     del warm
     gc.collect()
     before = psutil.Process().memory_info().rss
-    replay = _filled(peer, task)
+    replay = _filled(library, task)
     gc.collect()
     bytes_ = (psutil.Process().memory_info().rss - before) / task.capacity
     while True:
@@ -79,10 +92,62 @@ def resident(peer: str, task: Task) -> Iterator[Progress]:
         assert replay is not None
 
 
+class SumTreeAlone:
+    """Sum tree of rlpyt without a replay."""
+
+    def __init__(self, task: ReplayTask) -> None:
+        from rlpyt.replays.sum_tree import SumTree
+
+        self.rng = np.random.default_rng(0)
+        self.tree = SumTree(task.capacity // N_ENVS, N_ENVS, 1, 1)
+        self.tree.advance(self.tree.T)
+        self.tree.reconstruct(np.arange(task.capacity), self.rng.random(task.capacity))
+
+    def sample(self, n: int) -> Any:
+        return self.tree.ticket(self.tree.draw(n, False, self.rng))
+
+    def update(self, batch: Any, priorities: Any) -> None:
+        self.tree.update_batch_priorities(priorities, batch)
+
+
+class PlainDescent:
+    """Reference binary sum tree in numpy, one level at a time."""
+
+    def __init__(self, task: ReplayTask) -> None:
+        self.rng = np.random.default_rng(0)
+        self.depth = (task.capacity - 1).bit_length()
+        self.first = 1 << self.depth
+        self.sums = np.zeros(2 * self.first)
+        self.sums[self.first : self.first + task.capacity] = self.rng.random(task.capacity)
+        for node in range(self.depth - 1, -1, -1):
+            here, below = 1 << node, 1 << (node + 1)
+            self.sums[here:below] = self.sums[below : 2 * below].reshape(-1, 2).sum(axis=1)
+
+    def sample(self, n: int) -> Any:
+        node, rest = np.ones(n, np.int64), self.rng.random(n) * self.sums[1]
+        for _ in range(self.depth):
+            node = 2 * node
+            left = self.sums[node]
+            beyond = rest >= left
+            rest = np.where(beyond, rest - left, rest)
+            node = node + beyond
+        return node, self.sums[node]
+
+    def update(self, batch: Any, priorities: Any) -> None:
+        node = batch[0]
+        self.sums[node] = priorities
+        for _ in range(self.depth):
+            node = node // 2
+            self.sums[node] = self.sums[2 * node] + self.sums[2 * node + 1]
+
+
+TREES = {"rlpyt SumTree": SumTreeAlone, "plain numpy descent": PlainDescent}
+
+
 def settings() -> dict[str, list[Setting]]:
     """Return the settings of each table, in the order measured."""
-    flat, by_priority = Task(), Task(prioritized=True)
-    frames = Task(frames=True, capacity=FRAME_CAPACITY)
+    flat, by_priority = ReplayTask(), ReplayTask(prioritized=True)
+    frames = ReplayTask(frames=True, capacity=FRAME_CAPACITY)
     prioritized = {k: v for k, v in PEERS.items() if k != "Stable-Baselines3"}
     return {
         "uniform": [_setting(f"uniform sample of {n}", flat, "sample", n) for n in BATCHES],
@@ -142,8 +207,7 @@ def main(argv: list[str] | None = None) -> None:
     )
 
 
-def _setting(name: str, task: Task, operation: str, n: int, peers: Any = None) -> Setting:
-    peers = PEERS if peers is None else peers
+def _setting(name: str, task: ReplayTask, operation: str, n: int, libraries: Any = None) -> Setting:
     return Setting(
         name,
         tuple(
@@ -151,35 +215,35 @@ def _setting(name: str, task: Task, operation: str, n: int, peers: Any = None) -
                 label,
                 calls,
                 {
-                    "peer": cls,
-                    "task": _fitting(cls, task) if operation != "memory" else task,
+                    "library": library,
+                    "task": _fitting(library, task) if operation != "memory" else task,
                     "operation": operation,
                     "n": n,
                 },
-                note=_note(cls, task),
+                note=_note(library, task),
             )
-            for label, cls in peers.items()
+            for label, library in (PEERS if libraries is None else libraries).items()
         ),
     )
 
 
-def _memory(name: str, task: Task) -> Setting:
+def _memory(name: str, task: ReplayTask) -> Setting:
     contenders = (
-        Contender(label, resident, {"peer": cls, "task": _fitting(cls, task)})
-        for label, cls in PEERS.items()
+        Contender(label, resident, {"library": library, "task": _fitting(library, task)})
+        for label, library in PEERS.items()
     )
     return Setting(name, tuple(contenders))
 
 
-def _fitting(peer: str, task: Task) -> Task:
+def _fitting(library: str | type, task: ReplayTask) -> ReplayTask:
     """Return the task with a smaller replay for libraries that store full frame stacks."""
-    if task.frames and peer in ("StableBaselines3", "TorchRl"):
+    if task.frames and library in ("sb3", "torchrl"):
         return task._replace(capacity=min(task.capacity, FULL_FRAME_CAPACITY))
     return task
 
 
-def _note(peer: str, task: Task) -> str:
-    if _fitting(peer, task) != task:
+def _note(library: str | type, task: ReplayTask) -> str:
+    if _fitting(library, task) != task:
         transitions = f"{FULL_FRAME_CAPACITY:,} transitions instead of {task.capacity:,}"
         return f"keeps full observations; {transitions}"
     return ""
@@ -199,14 +263,15 @@ def _smaller(setting: Setting, capacity: int | None) -> Setting:
     )
 
 
-def _made(peer: str, task: Task) -> Any:
-    return getattr(replay_peers, peer)(task)
+def _made(library: str | type, task: ReplayTask) -> Replay:
+    made: Replay = (peer(library).Replay if isinstance(library, str) else library)(task)
+    return made
 
 
-def _filled(peer: str, task: Task) -> Any:
-    replay = _made(peer, task)
+def _filled(library: str | type, task: ReplayTask) -> Replay:
+    replay = _made(library, task)
     T = 25 if task.frames else 1000
-    block = replay_peers.random_block(task, min(T, task.capacity // N_ENVS))
+    block = random_block(task, min(T, task.capacity // N_ENVS))
     for _ in range(-(-task.capacity // block.reward.size)):
         replay.insert(block)
     return replay

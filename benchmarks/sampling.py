@@ -10,52 +10,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import bare, contenders, harness, peers, stepping
+from benchmarks import bare, harness, stepping
 from benchmarks.harness import Contender, Setting
+from benchmarks.peers import contender
 
 
 def cartpole(n_envs: int) -> Setting:
     """Compare sampling on CartPole-v1 with two 64x64 tanh MLPs (rlpyt's model of that size)."""
     task = {"env": "cartpole", "n_envs": n_envs, "train": False}
-    torch_only = dict(task, agent_kwargs={"fast_acting": False})
+    in_torch = {"agent_kwargs": {"fast_acting": False}}
     return Setting(
         f"CartPole-v1, {n_envs} envs, MLP 64x64",
         (
-            Contender("hand-written, SyncVectorEnv", peers.hand_written, task),
-            Contender(
-                "Stable-Baselines3, DummyVecEnv",
-                peers.stable_baselines3,
-                task,
-                note="includes its GAE loop",
+            contender("hand-written, SyncVectorEnv", "hand_written", "ppo", **task),
+            contender(
+                "Stable-Baselines3, DummyVecEnv", "sb3", "ppo", note="includes its GAE loop", **task
             ),
-            Contender("rlpyt SerialSampler, torch acting", contenders.ppo, torch_only),
-            Contender("rlpyt SerialSampler", contenders.ppo, task),
-            Contender(
-                "rlpyt CpuSampler 2 workers, torch acting",
-                contenders.ppo,
-                dict(torch_only, n_workers=2),
+            *(
+                contender(f"rlpyt {name}", "rlpyt", "ppo", **task, **how)
+                for name, how in (
+                    ("SerialSampler, torch acting", in_torch),
+                    ("SerialSampler", {}),
+                    ("CpuSampler 2 workers, torch acting", {"n_workers": 2, **in_torch}),
+                    ("CpuSampler 2 workers", {"n_workers": 2}),
+                )
             ),
-            Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2)),
-            Contender(
-                "bare loop, 1 process",
-                bare.bare_loop,
-                {"n_envs": n_envs, "n_processes": 1},
-                note="torch acting and arrays, nothing else: what the machine allows",
-            ),
-            Contender(
-                "bare loop, 2 processes",
-                bare.bare_loop,
-                {"n_envs": n_envs, "n_processes": 2},
-                note="the same in two free-running processes",
+            *(
+                Contender(name, bare.bare_loop, {"n_envs": n_envs, "n_processes": n}, note=note)
+                for name, n, note in (
+                    ("bare loop, 1 process", 1,
+                     "torch acting and arrays, nothing else: what the machine allows"),
+                    ("bare loop, 2 processes", 2, "the same in two free-running processes"),
+                )
             ),
             Contender(
                 "env.step alone",
-                peers.env_alone,
+                bare.env_alone,
                 {"env": "cartpole", "n_envs": n_envs},
                 note="no policy, one process: what the simulator costs",
             ),
         ),
-    )
+    )  # fmt: skip
 
 
 def masks(n_envs: int) -> Setting:
@@ -63,10 +58,13 @@ def masks(n_envs: int) -> Setting:
     return Setting(
         f"CartPole-v1 with masks, {n_envs} envs",
         tuple(
-            Contender(
+            contender(
                 f"rlpyt SerialSampler, {kind} in info",
-                contenders.ppo,
-                {"env": f"cartpole:{kind}", "n_envs": n_envs, "train": False},
+                "rlpyt",
+                "ppo",
+                env=f"cartpole:{kind}",
+                n_envs=n_envs,
+                train=False,
             )
             for kind in ("nothing", "array", "mask")
         ),
@@ -76,29 +74,24 @@ def masks(n_envs: int) -> Setting:
 def pong(n_envs: int) -> Setting:
     """Compare sampling on ALE Pong with four 84x84 frames and the Nature network."""
     task = {"env": "pong", "n_envs": n_envs, "train": False}
+    gae = "includes its GAE loop"
     return Setting(
         f"Pong, {n_envs} envs, Nature CNN",
         (
-            Contender("hand-written, AtariVectorEnv", peers.hand_written, task),
-            Contender("hand-written, AtariVectorEnv, 2 threads", peers.hand_written, task, 2),
-            Contender(
-                "Stable-Baselines3, DummyVecEnv",
-                peers.stable_baselines3,
-                task,
-                2,
-                note="includes its GAE loop",
+            *(
+                contender(name, library, "ppo", threads, note, **task, **how)
+                for name, library, threads, note, how in (
+                    ("hand-written, AtariVectorEnv", "hand_written", 1, "", {}),
+                    ("hand-written, AtariVectorEnv, 2 threads", "hand_written", 2, "", {}),
+                    ("Stable-Baselines3, DummyVecEnv", "sb3", 2, gae, {}),
+                    ("Stable-Baselines3, SubprocVecEnv", "sb3", 1, gae, {"subproc": True}),
+                    ("rlpyt SerialSampler", "rlpyt", 2, "", {}),
+                    ("rlpyt CpuSampler 2 workers", "rlpyt", 1, "", {"n_workers": 2}),
+                )
             ),
-            Contender(
-                "Stable-Baselines3, SubprocVecEnv",
-                peers.stable_baselines3,
-                dict(task, subproc=True),
-                note="includes its GAE loop",
-            ),
-            Contender("rlpyt SerialSampler", contenders.ppo, task, 2),
-            Contender("rlpyt CpuSampler 2 workers", contenders.ppo, dict(task, n_workers=2)),
             Contender(
                 "AtariVectorEnv alone",
-                peers.env_alone,
+                bare.env_alone,
                 {"env": "pong", "n_envs": n_envs},
                 note="no policy, all cores: what the emulator costs",
             ),
@@ -111,24 +104,22 @@ def pong16() -> Setting:
     task = {"env": "pong", "n_envs": 16, "train": False, "n_workers": 2}
     return Setting(
         "Pong, 16 envs, Nature CNN",
-        (
-            Contender("rlpyt GpuSampler 2 workers", contenders.ppo, dict(task, layout="gpu")),
-            *(
-                Contender(f"rlpyt {name}", contenders.ppo, dict(task, **how), threads)
-                for name, how, threads in (
-                    ("SerialSampler", {"n_workers": 0}, 2),
-                    ("CpuSampler 2 workers", {}, 1),
-                    ("GpuSampler 2 workers, 2 threads", {"layout": "gpu"}, 2),
-                    ("AlternatingSampler 2 workers", {"layout": "alternating"}, 1),
-                    ("AlternatingSampler 4 workers", {"layout": "alternating", "n_workers": 4}, 1),
-                    ("NoOverlapAlternatingSampler 2 workers", {"layout": "no-overlap"}, 1),
-                    (
-                        "NoOverlapAlternatingSampler 4 workers",
-                        {"layout": "no-overlap", "n_workers": 4},
-                        1,
-                    ),
-                )
-            ),
+        tuple(
+            contender(f"rlpyt {name}", "rlpyt", "ppo", threads, **{**task, **how})
+            for name, how, threads in (
+                ("GpuSampler 2 workers", {"layout": "gpu"}, 1),
+                ("SerialSampler", {"n_workers": 0}, 2),
+                ("CpuSampler 2 workers", {}, 1),
+                ("GpuSampler 2 workers, 2 threads", {"layout": "gpu"}, 2),
+                ("AlternatingSampler 2 workers", {"layout": "alternating"}, 1),
+                ("AlternatingSampler 4 workers", {"layout": "alternating", "n_workers": 4}, 1),
+                ("NoOverlapAlternatingSampler 2 workers", {"layout": "no-overlap"}, 1),
+                (
+                    "NoOverlapAlternatingSampler 4 workers",
+                    {"layout": "no-overlap", "n_workers": 4},
+                    1,
+                ),
+            )
         ),
     )
 

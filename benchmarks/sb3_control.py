@@ -11,44 +11,45 @@ Writes ``progress.csv`` and ``evaluation.json``, with the columns that
 """
 
 import argparse
+import csv
+import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.sb3_dqn_pong import recorder
+from benchmarks import peers
+from benchmarks.peers import sb3
 from rlpyt.experiments.run import EVAL_SEED
-from rlpyt.utils.seed import env_seed
+
+COLUMNS = (
+    "Diagnostics/CumSteps",
+    "Diagnostics/CumTime (s)",
+    "Diagnostics/CumUpdates",
+    "Diagnostics/CumCompletedTrajs",
+    "ReturnAverage",
+)
 
 
 def build(args: argparse.Namespace) -> Any:
     """Build the model with its environment."""
-    import stable_baselines3
     import torch
-    from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.noise import NormalActionNoise
 
     torch.set_num_threads(args.threads)
-    envs = make_vec_env(args.env, 1, seed=env_seed(args.seed, 0))  # as rlpyt's environment
-    A = envs.action_space.shape[0]  # type: ignore[index]
-    noise = NormalActionNoise(np.zeros(A), np.full(A, args.action_std))
-    return getattr(stable_baselines3, args.algo.upper())(
-        "MlpPolicy",
-        envs,
+    hyper = dataclasses.replace(
+        peers.CONTROL,
         learning_rate=args.learning_rate,
-        buffer_size=args.buffer_size,
+        replay_size=args.buffer_size,
         learning_starts=args.learning_starts,
         batch_size=args.batch_size,
-        gamma=args.discount,
+        discount=args.discount,
         tau=args.tau,
-        train_freq=1,
-        gradient_steps=1,
-        policy_kwargs={"net_arch": list(args.hidden_sizes)},
-        action_noise=noise if args.algo == "td3" else None,
-        device="cpu",
-        seed=args.seed,
+        hidden_sizes=args.hidden_sizes,
+        action_std=args.action_std,
     )
+    return sb3.control_model(args.algo, args.env, hyper, args.seed)
 
 
 def evaluate(model: Any, env_id: str, episodes: int) -> list[float]:
@@ -65,6 +66,40 @@ def evaluate(model: Any, env_id: str, episodes: int) -> list[float]:
             total, ended = total + float(reward), terminated or truncated
         returns.append(total)
     return returns
+
+
+def recorder(path: Path, interval: int) -> Any:
+    """Return a callback that writes a row every ``interval`` steps and at the end."""
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Recorder(BaseCallback):
+        def _on_training_start(self) -> None:
+            self.started, self.n_games = time.monotonic(), 0
+            self.file = path.open("w", newline="", encoding="utf-8")
+            self.rows = csv.writer(self.file)
+            self.rows.writerow(COLUMNS)
+
+        def _on_step(self) -> bool:
+            self.n_games += sum("episode" in info for info in self.locals["infos"])
+            if self.num_timesteps % interval == 0:
+                self._write()
+            return True
+
+        def _on_training_end(self) -> None:
+            if self.num_timesteps % interval:
+                self._write()
+            self.file.close()
+
+        def _write(self) -> None:
+            games = self.model.ep_info_buffer or ()  # the last 100 by default
+            mean = np.mean([game["r"] for game in games]) if games else np.nan
+            seconds = time.monotonic() - self.started
+            updates = self.model._n_updates
+            self.rows.writerow([self.num_timesteps, seconds, updates, self.n_games, mean])
+            self.file.flush()
+            print(f"{self.num_timesteps:>9,} steps {seconds:7.0f} s  return {mean:.2f}", flush=True)
+
+    return Recorder()
 
 
 def arguments() -> argparse.Namespace:

@@ -157,10 +157,10 @@ def block(source: str, env: str, n_envs: int) -> Workload:
 
 def sampler(env: str, n_envs: int, layout: str, n_workers: int = 2, source: str = "") -> Workload:
     """Run a sampler with predetermined actions; all data are recorded."""
-    from benchmarks.contenders import _sampler_class
+    from benchmarks.peers.rlpyt import sampler_class
 
     env_args = _rlpyt_env(env, source)
-    made = _sampler_class(layout)(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0, **env_args)
+    made = sampler_class(layout)(batch_T=T, batch_B=n_envs, max_decorrelation_steps=0, **env_args)
     try:
         affinity = None if layout == "serial" else {"n_workers": n_workers}
         made.initialize(_fixed_agent(n_envs), affinity=affinity, seed=0, bootstrap_value=False)

@@ -14,9 +14,13 @@ from rlpyt.envs.dm_env import DmEnv
 N_POSITIONS = {"Pendulum-v1": 2, "HalfCheetah-v5": 8}  # components before the velocities
 
 
-def positions(id: str) -> gymnasium.Env[Any, Any]:
-    """Make an environment whose observations have no velocities."""
-    env, n = gymnasium.make(id), N_POSITIONS[id]
+def positions(id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """Make an environment whose observations have no velocities.
+
+    Args:
+        kwargs: further arguments of ``gymnasium.make``.
+    """
+    env, n = gymnasium.make(id, **kwargs), N_POSITIONS[id]
     box: Any = env.observation_space
     space = spaces.Box(box.low[:n], box.high[:n], dtype=box.dtype.type)
     return TransformObservation(env, lambda observation: observation[:n], space)
