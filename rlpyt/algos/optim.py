@@ -188,12 +188,10 @@ class GradientStep:
             TypeError: a loss is not a tensor.
         """
         parts = losses if isinstance(losses, Mapping) else {"": losses}
-        loss, *others = parts.values()
         try:
-            for other in others:
-                loss = loss + other
+            loss = sum_of(parts)
             if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
-                return self._by_network(
+                return self.by_network(
                     [loss.new_zeros(n.n_members or 1) for n in self.networks], loss
                 )
             for parameter in self.parameters:
@@ -202,27 +200,46 @@ class GradientStep:
         except (AttributeError, TypeError, RuntimeError):
             check_losses(parts)
             raise
+        return self.apply(loss, parts)
+
+    def apply(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> Any:
+        """Check and clip the gradients of a loss, and take the step.
+
+        Args:
+            loss: the loss, of whose gradients the parameters have one.
+            parts: its terms by name.
+        """
         norms = [network.norms() for network in self.networks]
-        found = [n for n in norms if n is not None]
-        if not found:
-            raise ValueError("the loss depends on no parameter of this optimizer.")
-        if len(self._with_gradient) < len(self.networks):
-            self._warn_without_gradient(norms)
+        found = self.check_norms(norms)
         # Check both: with clipped errors an infinite loss can have a finite gradient.
         if loss.device.type == "cpu":
             numbers = [x for n in found for x in n.tolist()] + [loss.item()]
         else:  # one transfer
             numbers = torch.cat((*found, loss.detach().to(found[0]).reshape(1))).tolist()
         if not math.isfinite(sum(numbers)):
-            raise self._diagnose(loss, parts)
+            raise self.diagnose(loss, parts)
         if self.clip_grad_norm is not None and max(numbers[:-1]) > self.clip_grad_norm:
             for network, own in zip(self.networks, norms):
                 if own is not None:
                     network.clip(own, self.clip_grad_norm)
         self.optimizer.step()
-        return self._by_network(norms, loss)
+        return self.by_network(norms, loss)
 
-    def _by_network(self, norms: Sequence[torch.Tensor | None], loss: torch.Tensor) -> Any:
+    def check_norms(self, norms: list[torch.Tensor | None]) -> list[torch.Tensor]:
+        """Return the norms of the networks that have a gradient; warn of parameters without one.
+
+        Raises:
+            ValueError: there is none.
+        """
+        found = [n for n in norms if n is not None]
+        if not found:
+            raise ValueError("the loss depends on no parameter of this optimizer.")
+        if len(self._with_gradient) < len(self.networks):
+            self._warn_without_gradient(norms)
+        return found
+
+    def by_network(self, norms: Sequence[torch.Tensor | None], loss: torch.Tensor) -> Any:
+        """Return norms in the form in which a step returns them."""
         if len(norms) == 1 and norms[0] is not None:
             return norms[0] if self.networks[0].n_members is not None else norms[0][0]
         pairs = zip(self.networks, norms, strict=True)
@@ -275,7 +292,8 @@ class GradientStep:
         for name, group in zip(self._group_rates, self.optimizer.param_groups):
             group["lr"] = self._rates[name]
 
-    def _diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
+    def diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
+        """Return the error of a loss or gradient that is not finite."""
         if not torch.isfinite(loss):
             bad = [name for name, part in parts.items() if name and not torch.isfinite(part)]
             text = f"the loss is {loss.item()}" + (f" ({' and '.join(bad)})" if bad else "")
@@ -291,6 +309,14 @@ class GradientStep:
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
+
+
+def sum_of(losses: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Return the sum of losses."""
+    loss, *others = losses.values()
+    for other in others:
+        loss = loss + other
+    return loss
 
 
 def check_losses(losses: Mapping[str, Any]) -> None:

@@ -14,18 +14,25 @@ import tyro
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
-from rlpyt.experiments.finish import finish
+from rlpyt.experiments.finish import finish, save_evaluation
 from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_config
+from rlpyt.experiments.population import (
+    progress_of_first,
+    seed_directories,
+    seeds_of,
+    train_population,
+)
 from rlpyt.experiments.presets.families import FAMILIES
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class, algorithm_named
 from rlpyt.experiments.run import train
-from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
+from rlpyt.experiments.rundir import program, run_directory, showing_how_to_resume
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES
 from rlpyt.utils.recorded import has_marks
 
@@ -47,6 +54,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
+    seeds, args = _without_seeds(args)
     config = _early_flag("--config", args)
     blamed: AbstractContextManager[None] = contextlib.nullcontext()
     if config is None:
@@ -57,6 +65,13 @@ def main(args: Sequence[str]) -> int:
         blamed = blaming(Path(config), trusted)
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
+    if seeds is not None:
+        if debug or torchrun.place() is not None or options.ranks > 1:
+            raise UsageError(
+                "--seeds trains in one process: leave out --debug, ranks and torchrun."
+            )
+        with blamed, run_directory(options, given_dir) as run_dir:
+            return _train_seeds(options, seeds, run_dir)
     if not torchrun.is_first():
         train(options, given_dir or Path())  # rank 0 writes files and prints
         return 0
@@ -83,6 +98,40 @@ def main(args: Sequence[str]) -> int:
     ):
         hooks = [ProgressHook(announcement=f"{announcement} in {run_dir}")]
         train(options, run_dir, hooks=hooks, finish=finish, debug=debug)
+    return 0
+
+
+def _without_seeds(args: Sequence[str]) -> tuple[list[int] | None, list[str]]:
+    """Return the seeds of --seeds, or ``None``, and the other arguments."""
+    text = _early_flag("--seeds", args)
+    if text is None:
+        return None, [*args]
+    rest, skip = [], False
+    for arg in args:
+        if not skip and not arg.startswith("--seeds"):
+            rest.append(arg)
+        skip = arg == "--seeds"
+    try:
+        return seeds_of(text), rest
+    except ValueError as error:
+        raise UsageError(f"--seeds: {error}") from None
+
+
+def _train_seeds(options: RunOptions, seeds: Sequence[int], run_dir: Path) -> int:
+    """Train one agent for each seed, evaluate them, and print a table of their returns."""
+    runs = seed_directories(options, seeds, run_dir.absolute())
+    returns: dict[str, str] = {}
+
+    def evaluate(options: RunOptions, path: Path) -> None:
+        if options.eval_episodes:
+            returns[path.name] = str(save_evaluation(options, path))
+
+    try:
+        train_population(runs, first_hooks=[progress_of_first(options, runs)], finish=evaluate)
+    finally:
+        if returns:
+            say(tabulate(returns.items(), tablefmt="plain"))
+    say(f"\nIn {run_dir}: a run for each seed. Try next:\n  {program()} report {run_dir}")
     return 0
 
 
@@ -184,9 +233,11 @@ def _command_class(settings: Settings, algo: Any) -> Any:
     run_dir = "run directory; by default data/ALGO-ENV-TIMESTAMP"
     config = "settings of another run (its directory, config.json or hf://user/name), instead of "
     config += "ALGO ENV"
+    seeds = "train one agent for each of these seeds in one process, such as 0-7 or 0,3,5"
     preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
         flag("run_dir", Path | None, None, help=run_dir),
+        flag("seeds", str | None, None, help=seeds),
         flag("preset", str | None, None, help=preset),
         flag("config", Path | None, None, help=config),
         flag("trust", bool, False, help="import and call whatever --config names (docs/trust.md)"),

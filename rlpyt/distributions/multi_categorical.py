@@ -87,7 +87,7 @@ class MultiCategorical(Categorical):
         """Convert [*lead, P] integers to concatenated one-hot parts [*lead, sum(dims)]."""
         shape = (*indexes.shape[:-1], self.dim)
         onehot = torch.zeros(shape, dtype=dtype or self.onehot_dtype, device=indexes.device)
-        return onehot.scatter_(-1, indexes.long() + self._starts_on(indexes.device), 1)
+        return onehot.scatter(-1, indexes.long() + self._starts_on(indexes.device), 1)
 
     def from_onehot(self, onehot: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Convert [*lead, sum(dims)] to [*lead, P] integers, of ``self.dtype`` by default."""

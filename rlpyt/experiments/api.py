@@ -1,11 +1,17 @@
 """``rlpyt.train``, ``rlpyt.evaluate`` and ``rlpyt.make``: what the command line does, in Python."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.options import RunOptions, Settings
+from rlpyt.experiments.population import (
+    members_of,
+    progress_of_first,
+    seed_directories,
+    train_population,
+)
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded
 from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
@@ -27,8 +33,10 @@ def train(
     hooks: Sequence[Any] = (),
     progress: bool = True,
     debug: bool = False,
+    seeds: Iterable[int] | None = None,
+    population: Sequence[Mapping[str, Any]] | None = None,
     **settings: Any,
-) -> Run:
+) -> Any:
     """Train an agent as ``rlpyt train`` does, and return the run with the trained agent.
 
         run = rlpyt.train("ppo", "CartPole-v1", steps=100_000, learning_rate=3e-4, batch_B=16)
@@ -49,20 +57,35 @@ def train(
         progress: print progress.
         debug: do everything in this process and thread, also in an asynchronous run or one with
             workers, so that a debugger works; see `rlpyt.in_one_process`.
+        seeds: train one agent with each of these seeds, in one process and as one batched network
+            (docs/many_agents.md). Each is an ordinary run, in ``run_dir/seed_0`` and so on.
+        population: train one agent with each of these settings instead, such as
+            ``[{"algo.learning_rate": 1e-3}, {"algo.learning_rate": 3e-4}]``, in
+            ``run_dir/agent_0`` and so on.
         **settings: any setting that ``rlpyt train ALGO ENV --help`` lists. Those of the algorithm,
             the agent and the sampler are given by name, or as ``algo=dict(...)``,
             ``agent=dict(...)``, ``sampler=dict(...)``. Values may be classes, functions, arrays and
             paths. The run is saved with their names or contents; of what has neither, such as a
             lambda, a warning says how to give it again to `rlpyt.load`.
 
+    Returns:
+        The run; with ``seeds`` or ``population`` a list of them.
+
     Raises:
         UnknownName: the algorithm, environment or a setting is unknown.
         ValueError: a value is out of range, or settings contradict each other.
         RunDirectoryError: the directory cannot be used.
         WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
+        PopulationError: some of several runs failed; the others are complete.
     """
     options = options_of(algo, env, agent=agent, preset=preset, **settings)
     options = options.updated({"steps": steps, "seed": seed})
+    if seeds is not None or population is not None:
+        if debug or (seeds is not None and population is not None):
+            raise ValueError("give seeds or population, not both, and without debug.")
+        given_dir = None if run_dir is None else Path(run_dir)
+        numbers = None if seeds is None else [*seeds]
+        return _train_many(options, numbers, population, given_dir, resume, hooks, progress)
     with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
         what = f"{options.title} for {{steps}} steps"
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
@@ -71,6 +94,28 @@ def train(
         with showing_how_to_resume(path, how):
             spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume, debug=debug)
         return loaded(there, options=options, spaces=spaces)
+
+
+def _train_many(
+    options: RunOptions,
+    seeds: Sequence[int] | None,
+    population: Sequence[Mapping[str, Any]] | None,
+    run_dir: Path | None,
+    resume: bool,
+    hooks: Sequence[Any],
+    progress: bool,
+) -> list[Run]:
+    """Train one agent for each seed or each entry of settings; return the runs."""
+    with run_directory(options, run_dir) as path:
+        there = path.absolute()
+        if seeds is not None:
+            runs = seed_directories(options, seeds, there)
+        else:
+            runs = members_of(options, population or (), there)
+        spaces = train_population(
+            runs, hooks, [progress_of_first(options, runs)] if progress else [], resume
+        )
+    return [loaded(d, options=o, spaces=s) for (d, o), s in zip(runs.items(), spaces)]
 
 
 def evaluate(

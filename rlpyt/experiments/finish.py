@@ -8,7 +8,7 @@ from textwrap import indent
 
 from rlpyt.experiments import rundir
 from rlpyt.experiments.options import RunOptions
-from rlpyt.experiments.run import load
+from rlpyt.experiments.run import Evaluation, Run, load
 from rlpyt.experiments.video import record_video
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
@@ -24,16 +24,22 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     """
     trained = load(run_dir)
     if options.eval_episodes:
-        result = trained.evaluate(options.eval_episodes, max_steps=options.eval_max_steps)
-        say(f"Evaluation: {result}")
-        text = json.dumps(result.as_dict(), indent=2) + "\n"
-        write_text(run_dir / rundir.EVALUATION, text)
-        logger.attach(run_dir / rundir.EVALUATION)
+        say(f"Evaluation: {save_evaluation(options, run_dir, trained)}")
     if optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE):
         logger.attach(run_dir / rundir.CURVE)
     if options.video and optional("video", record_video, trained, run_dir / rundir.VIDEO):
         logger.attach(run_dir / rundir.VIDEO)
     say(_summary(options, run_dir))
+
+
+def save_evaluation(options: RunOptions, run_dir: Path, trained: Run | None = None) -> Evaluation:
+    """Evaluate the agent of a run, write evaluation.json, and return the result."""
+    trained = load(run_dir) if trained is None else trained
+    result = trained.evaluate(options.eval_episodes, max_steps=options.eval_max_steps)
+    text = json.dumps(result.as_dict(), indent=2) + "\n"
+    write_text(run_dir / rundir.EVALUATION, text)
+    logger.attach(run_dir / rundir.EVALUATION)
+    return result
 
 
 def draw_curve(runs: list[Path], path: Path) -> None:

@@ -46,7 +46,7 @@ def to_onehot(indexes: Tensor, num: int, dtype: torch.dtype | None = None) -> Te
     """
     dtype = indexes.dtype if dtype is None else dtype
     onehot = torch.zeros((*indexes.shape, num), dtype=dtype, device=indexes.device)
-    return onehot.scatter_(-1, indexes.unsqueeze(-1).long(), 1)
+    return onehot.scatter(-1, indexes.unsqueeze(-1).long(), 1)
 
 
 def from_onehot(onehot: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Tensor:

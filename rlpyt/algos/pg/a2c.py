@@ -66,7 +66,13 @@ class A2C(PolicyGradientAlgo):
         batch = self.make_batch(samples)
         if self.agent.recurrent:
             batch, state = self.cut_into_episodes(batch, self.initial_rnn_state(samples))
-            dist_info, value, _ = self.agent(*batch.agent_inputs, state)
+            batch = batch._replace(init_rnn_state=state)
+        return self.compiled(self.batch_loss)(batch)  # type: ignore[no-any-return]
+
+    def batch_loss(self, batch: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return ``loss`` of a batch with returns and advantages, a ``PgBatch``."""
+        if self.agent.recurrent:
+            dist_info, value, _ = self.agent(*batch.agent_inputs, batch.init_rnn_state)
         else:
             dist_info, value = self.agent(*batch.agent_inputs)
         dist, valid = self.agent.distribution, batch.valid

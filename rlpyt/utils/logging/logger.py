@@ -45,6 +45,13 @@ def use(logger: Logger) -> Iterator[Logger]:
         _current = before
 
 
+def exchange(logger: Logger) -> Logger:
+    """Use ``logger`` in the functions of this module from now on; return the one until now."""
+    global _current
+    before, _current = _current, logger
+    return before
+
+
 def forget_parent() -> None:
     """Replace the logger in a child process, whose parent owns the files of the run."""
     global _current, _of_parent

@@ -1,0 +1,243 @@
+"""Independent runs of one algorithm that train in lockstep, with their agents as an axis.
+
+Each run is an ordinary one, with its own sampler, algorithm, random streams, run directory and
+checkpoints. Only losses and gradient steps are computed for all at once (`rlpyt.algos.axis`), so
+that small networks share the overhead of operations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlpyt.algos.axis import AgentAxis, Trainee, all_leaves
+from rlpyt.algos.optim import GradientStep
+from rlpyt.errors import RlpytError
+from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.run import train
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.lockstep import Answer, Member, run_in_lockstep
+from rlpyt.runners.progress import ProgressHook
+from rlpyt.utils.processes import summary_of
+
+LOSS, STEP = "loss", "step"  # kinds of questions
+
+
+class PopulationError(RlpytError, RuntimeError):
+    """Some runs of a population failed; the others are complete.
+
+    Attributes:
+        errors: errors by run directory.
+    """
+
+    def __init__(self, errors: Mapping[Path, Exception], n: int) -> None:
+        lines = [f"{path}: {type(e).__name__}: {summary_of(e)}" for path, e in errors.items()]
+        super().__init__(
+            f"{len(errors)} of {n} runs failed; the others are complete. " + "\n".join(lines)
+        )
+        self.errors = dict(errors)
+
+
+class OneOfMany(Hook):
+    """Hook that computes a run's losses and gradient steps together with those of others.
+
+    Args:
+        axis: computes them.
+        member: the run.
+    """
+
+    def __init__(self, axis: AgentAxis, member: Member) -> None:
+        self.axis, self.member = axis, member
+        self.trainee: Trainee | None = None
+        self.runner: Any = None
+
+    def on_start(self, runner: Any) -> None:
+        """Let the algorithm ask for losses and steps."""
+        algo, self.runner = runner.algo, runner
+        self.trainee = Trainee(algo, self.member.state.torch)
+        kind = self.axis.signature(algo)
+
+        def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+            name = function.__name__
+
+            def ask(*inputs: Any) -> Any:
+                if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
+                    return function(*inputs)
+                shapes = tuple(x.shape for x in all_leaves(inputs))
+                return self.member.ask((LOSS, kind, name, shapes), inputs)
+
+            return ask if getattr(algo, name, None) == function else function
+
+        algo.compiled = compiled  # type: ignore[method-assign]
+        if algo.gradient_step is not None:
+            algo.gradient_step = AskedStep(algo.gradient_step, self.member, (STEP, kind, ""))
+        steps = getattr(algo, "steps", {})
+        for name, step in steps.items():
+            steps[name] = AskedStep(step, self.member, (STEP, kind, name))
+
+    def stop_with(self, signal: int) -> None:
+        """Stop the run after its iteration, as if it had received a signal."""
+        if self.runner is not None and self.runner._signals.received is None:
+            self.runner._signals.received = signal
+
+    @property
+    def received(self) -> int | None:
+        """Signal that the run has received."""
+        return None if self.runner is None else self.runner._signals.received
+
+
+class AskedStep:
+    """A gradient step that is taken together with those of other runs.
+
+    Args:
+        step: the run's own step.
+        member: the run.
+        kind: kind of the question.
+    """
+
+    def __init__(self, step: GradientStep, member: Member, kind: Hashable) -> None:
+        self._step, self._member, self._kind = step, member, kind
+
+    def __call__(self, losses: Any) -> Any:
+        """Take the step."""
+        if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
+            return self._step(losses)
+        parts = losses if isinstance(losses, Mapping) else {"": losses}
+        return self._member.ask(self._kind, (self._step, parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._step, name)
+
+
+def train_population(
+    runs: Mapping[Path, RunOptions],
+    hooks: Sequence[Any] = (),
+    first_hooks: Sequence[Any] = (),
+    resume: bool = False,
+    finish: Callable[[RunOptions, Path], None] | None = None,
+) -> list[Any]:
+    """Train runs in lockstep; return the spaces of each.
+
+    A run that fails ends alone. A signal ends all after their current iteration.
+
+    Args:
+        runs: options by run directory. They may differ in seeds and in settings that are numbers;
+            runs that differ in shapes are computed apart.
+        hooks: hooks of every run.
+        first_hooks: hooks of the first run only, such as one that shows progress.
+        resume, finish: see `rlpyt.experiments.run.train`.
+
+    Raises:
+        PopulationError: some runs failed.
+        SystemExit: a signal stopped the runs.
+    """
+    axis = AgentAxis()
+    joining: dict[Member, OneOfMany] = {}
+
+    def function(path: Path, options: RunOptions, first: bool) -> Callable[[Member], Any]:
+        def run(member: Member) -> Any:
+            joining[member] = OneOfMany(axis, member)
+            own = [*(first_hooks if first else ()), *hooks, joining[member]]
+            return train(options, path, hooks=own, resume=resume, finish=finish)
+
+        return run
+
+    members = [Member(function(p, o, i == 0)) for i, (p, o) in enumerate(runs.items())]
+
+    def answer(kind: Hashable, group: list[tuple[Member, Any]]) -> list[Answer]:
+        signals = [s for hook in joining.values() if (s := hook.received) is not None]
+        for hook in joining.values() if signals else ():
+            hook.stop_with(signals[0])
+        trainees = [t for m, _ in group if (t := joining[m].trainee) is not None]
+        contents = [content for _, content in group]
+        assert isinstance(kind, tuple)
+        try:
+            if kind[0] == LOSS:
+                return [Answer(x) for x in axis.losses(kind[2], trainees, contents)]
+            steps, losses = zip(*contents, strict=True)
+            results = axis.steps(trainees, steps, losses)
+        except Exception as error:  # of one of them: find out whose
+            if len(group) == 1:
+                return [Answer(error=error)]
+            return [one for pair in group for one in answer(kind, [pair])]
+        return [Answer(error=x) if isinstance(x, Exception) else Answer(x) for x in results]
+
+    run_in_lockstep(members, answer)
+    failed, stopped = {}, None
+    for path, member in zip(runs, members):
+        if isinstance(member.error, SystemExit):
+            stopped = member.error
+        elif isinstance(member.error, Exception):
+            failed[path] = member.error
+        elif member.error is not None:
+            raise member.error
+    if failed:
+        raise PopulationError(failed, len(members))
+    if stopped is not None:
+        raise stopped
+    return [member.result for member in members]
+
+
+def progress_of_first(options: RunOptions, runs: Mapping[Path, RunOptions]) -> ProgressHook:
+    """Return a hook that shows the progress of the first of several runs."""
+    first, *_ = runs
+    text = f"Training {len(runs)} agents, {options.title}, for {{steps}} steps each in "
+    return ProgressHook(announcement=f"{text}{first.parent}; progress of {first.name}:")
+
+
+def seeds_of(text: str) -> list[int]:
+    """Return the seeds that a text such as "0-7,10" lists.
+
+    Raises:
+        ValueError: it is not a list of numbers and ranges.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if match is None or (match[2] and int(match[2]) < int(match[1])):
+            raise ValueError(
+                f"seeds={text!r} must list numbers and ranges, such as 0-7 or 0,3,10-12."
+            )
+        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+    repeated = sorted({s for s in seeds if seeds.count(s) > 1})
+    if repeated:
+        raise ValueError(f"seeds={text!r} must name each seed once, got {repeated} several times.")
+    return seeds
+
+
+def seed_directories(
+    options: RunOptions, seeds: Sequence[int], path: Path
+) -> dict[Path, RunOptions]:
+    """Return the options of one run for each seed, in ``path/seed_0`` and so on."""
+    return {path / f"seed_{seed}": options.updated({"seed": seed}) for seed in seeds}
+
+
+def members_of(
+    options: RunOptions, population: Sequence[Mapping[str, Any]], path: Path
+) -> dict[Path, RunOptions]:
+    """Return the options of one run for each entry of settings, in ``path/agent_0`` and so on.
+
+    Args:
+        options: what they have in common.
+        population: settings of each by name, such as ``{"algo.learning_rate": 1e-3}``.
+        path: directory of all.
+    """
+    return {
+        path / f"agent_{i}": options.updated(_nested(settings))
+        for i, settings in enumerate(population)
+    }
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in settings.items():
+        *groups, last = name.split(".")
+        place = nested
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[last] = value
+    return nested

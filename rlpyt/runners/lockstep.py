@@ -1,0 +1,191 @@
+"""Several runs in one thread, which take turns and are answered together.
+
+Each run is a greenlet, with its own logger and random generators. It goes on until it asks for
+something that is cheaper for many at once, such as a loss; then the next one runs. When all have
+asked, those with the same question get their answers from one computation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import signal
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from greenlet import getcurrent, greenlet
+
+from rlpyt.utils.logging import logger
+
+NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
+
+
+class Question(NamedTuple):
+    """What a run asks for.
+
+    Attributes:
+        kind: questions of the same kind are answered together.
+        content: argument of the answering function.
+    """
+
+    kind: Hashable
+    content: Any
+
+
+class Answer(NamedTuple):
+    """Answer to a question: a value, or an error to raise in the run that asked."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+class OwnState:
+    """State of the process that belongs to one of its runs: logger and random generators."""
+
+    def __init__(self) -> None:
+        self.logger = logger.Logger()
+        self.numpy = np.random.MT19937()
+        self.torch = torch.Generator()
+        self.python = PYTHON_RANDOM.get()
+
+    def exchange(self) -> None:
+        """Put this state in force, and keep the one that was until now."""
+        self.logger = logger.exchange(self.logger)
+        bits = NUMPY_RANDOM.get_bit_generator()
+        NUMPY_RANDOM.set_bit_generator(self.numpy)
+        state = torch.default_generator.get_state()
+        torch.default_generator.set_state(self.torch.get_state())
+        self.torch.set_state(state)
+        python = PYTHON_RANDOM.get()
+        PYTHON_RANDOM.set(self.python)
+        self.numpy, self.python = bits, python
+
+
+class _PythonRandom:
+    """State of the generator of ``random``.
+
+    ``random.getstate`` builds 625 numbers for each of thousands of exchanges a second. Where they
+    are found in the generator's memory, as in CPython, they are copied from there instead.
+    """
+
+    def __init__(self) -> None:
+        own: Any = random.random.__self__  # type: ignore[attr-defined]
+        self._own = own
+        *words, position = own.getstate()[1]
+        numbers = np.array([position, *words], np.uint32).tobytes()
+        start = ctypes.string_at(id(own), sys.getsizeof(own)).find(numbers)
+        self._memory: Any = None
+        if start >= 0:
+            size = ctypes.c_char * len(numbers)
+            self._memory = memoryview(size.from_address(id(own) + start)).cast("B")
+
+    def get(self) -> Any:
+        """Return the state."""
+        if self._memory is None:
+            return random.getstate()
+        return bytes(self._memory), self._own.gauss_next
+
+    def set(self, state: Any) -> None:
+        """Set a state from ``get``."""
+        if self._memory is None:
+            random.setstate(state)
+        else:
+            self._memory[:], self._own.gauss_next = state
+
+
+PYTHON_RANDOM = _PythonRandom()
+
+
+class Member:
+    """One of the runs.
+
+    Attributes:
+        state: its logger and random generators, while it is waiting.
+        result, error: what its function returned or raised.
+    """
+
+    def __init__(self, function: Callable[[Member], Any]) -> None:
+        self.state = OwnState()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.question: Question | None = None
+        self._greenlet = greenlet(lambda: function(self))
+
+    def ask(self, kind: Hashable, content: Any) -> Any:
+        """Wait for an answer; called by the run itself.
+
+        Args:
+            kind, content: see `Question`.
+        """
+        hub = self._greenlet.parent
+        assert getcurrent() is self._greenlet and hub is not None
+        answer: Answer = hub.switch(Question(kind, content))
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
+
+    def go_on(self, answer: Answer) -> None:
+        """Let the run continue until its next question or its end."""
+        self.state.exchange()
+        try:
+            self.question = None
+            reply = self._greenlet.switch(*(() if self._begins else (answer,)))
+            if self._greenlet.dead:
+                self.result = reply
+            else:
+                self.question = reply
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.state.exchange()
+
+    @property
+    def _begins(self) -> bool:
+        return not self._greenlet and not self._greenlet.dead
+
+
+def run_in_lockstep(
+    members: Sequence[Member], answer: Callable[[Hashable, list[tuple[Member, Any]]], list[Answer]]
+) -> None:
+    """Run all members to their ends; see their ``result`` and ``error``.
+
+    Args:
+        members: the runs.
+        answer: function that answers questions of one kind, given members and contents.
+
+    Raises:
+        KeyboardInterrupt: a second Ctrl-C stopped all runs at once.
+    """
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for member in members:
+            member.go_on(Answer())
+            _stop_if_interrupted(member, members)
+        while waiting := [m for m in members if m.question is not None]:
+            kinds: dict[Hashable, list[Member]] = {}
+            for member in waiting:
+                assert member.question is not None
+                kinds.setdefault(member.question.kind, []).append(member)
+            # The largest group; the others join it when they ask the same.
+            kind, group = max(kinds.items(), key=lambda item: len(item[1]))
+            answers = answer(kind, [(m, m.question.content) for m in group if m.question])
+            for member, reply in zip(group, answers, strict=True):
+                member.go_on(reply)
+                _stop_if_interrupted(member, members)
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+
+def _stop_if_interrupted(member: Member, members: Sequence[Member]) -> None:
+    """End all runs if one was interrupted."""
+    if not isinstance(member.error, KeyboardInterrupt):
+        return
+    for other in members:
+        while other.question is not None:
+            other.go_on(Answer(error=KeyboardInterrupt()))
+    raise member.error
