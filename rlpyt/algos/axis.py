@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from rlpyt.algos.axis_functions import AgentAxisMode, is_batched
-from rlpyt.algos.axis_step import Place, StackedStep, stack_in_place
+from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_place
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, check_losses, sum_of
 from rlpyt.utils.buffer import buffer_func
@@ -244,12 +244,12 @@ class AgentAxis:
                 tensors, row = (own, None) if use is None else (use[0].tensors, use[1])
                 sources += [(x, p, row) for x, p in zip(tensors, own) if p.requires_grad]
             loss = sum_of(losses)
-            found = torch.autograd.grad(loss, [x for x, _, _ in sources], allow_unused=True)
+            found = gradients_of(loss, [x for x, _, _ in sources])
             for p in own:
                 p.grad = None
             for g, (_, p, row) in zip(found, sources):
                 if g is not None:
-                    own_g = (g if row is None else g[row]).contiguous()
+                    own_g = g if row is None else g[row]
                     p.grad = own_g if p.grad is None else p.grad + own_g
             return step.apply(loss, losses)
         except Exception as error:

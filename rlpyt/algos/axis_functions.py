@@ -168,6 +168,8 @@ REPLACED: dict[Any, Callable[..., Any]] = {
     F.dropout: AgentAxisMode.dropout,
     torch.dropout: AgentAxisMode.dropout,
     torch.conv2d: AgentAxisMode.conv2d,
+    # ``vmap`` knows no other order of dimensions in memory.
+    Tensor.contiguous: lambda mode, x, memory_format=None: x.contiguous(),
     torch.lstm: AgentAxisMode.lstm,
     torch.gru: AgentAxisMode.gru,
 }

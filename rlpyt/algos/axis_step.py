@@ -40,6 +40,24 @@ def stack_in_place(own: Sequence[Sequence[Tensor]], stacks: Sequence[Tensor]) ->
     return result
 
 
+def gradients_of(loss: Tensor, inputs: Sequence[Tensor]) -> list[Tensor | None]:
+    """Return gradients in memory of their own, contiguous as fused optimizers expect.
+
+    torch gives two tensors that are added, such as the biases of an LSTM, one gradient in common,
+    which would be clipped twice.
+    """
+    result: list[Tensor | None] = []
+    seen: set[int] = set()
+    for g in torch.autograd.grad(loss, inputs, allow_unused=True):
+        own = None if g is None else g.contiguous()
+        if own is not None and own.data_ptr() in seen:
+            own = own.clone()
+        if own is not None:
+            seen.add(own.data_ptr())
+        result.append(own)
+    return result
+
+
 class StackedStep:
     """The same gradient step of several agents.
 
@@ -116,9 +134,8 @@ class StackedStep:
         own = self._direct.get(names, [i for i in wanted if self._own(i) is not None])
         single = [x for i in own for x in self._own(i) or ()]
         inputs = [stacks[i] for i in wanted] + single
-        found = iter(torch.autograd.grad(total, inputs, allow_unused=True))
-        # Contiguous, as fused optimizers expect of gradients.
-        by_stack = {i: g.contiguous() for i in wanted if (g := next(found)) is not None}
+        found = iter(gradients_of(total, inputs))
+        by_stack = {i: g for i in wanted if (g := next(found)) is not None}
         direct = []
         for i in own:
             rows = [next(found) for _ in self._steps]
@@ -185,9 +202,10 @@ class StackedStep:
             x == options[0] and type(o) is type(optimizers[0]) for x, o in zip(options, optimizers)
         )
         fused = FUSED.get(type(optimizers[0]))
+        if fused is None or not same_options:
+            return False
         decoupled = fused is torch._fused_adamw_
-        plain = all(x["fused"] and x["decoupled_weight_decay"] == decoupled for x in options[0])
-        if fused is None or not same_options or not plain:
+        if any(not x["fused"] or x["decoupled_weight_decay"] != decoupled for x in options[0]):
             return False
         n = sum(map(len, trained))
         if not self._stack_states(optimizers, trained):

@@ -83,14 +83,15 @@ def test_agents_are_asked_to_act_in_one_place():
     assert len(files_with(r"\bagent\.step$", "rlpyt/samplers")) == 2
 
 
-def test_gradients_are_taken_in_one_place():
-    """Besides the checks of users' parts, which ask whether these have gradients."""
+def test_gradients_are_taken_in_two_places():
+    """Of one agent and of several; besides the checks of users' parts, which ask for gradients."""
     found = files_with(r"\.backward$|\.zero_grad$|autograd\.grad$")
-    assert len([file for file in found if not file.startswith("testing/")]) == 1
+    assert len([file for file in found if not file.startswith("testing/")]) == 2
 
 
-def test_optimizers_are_stepped_in_one_place():
-    assert len(files_with(r"\boptim\w*\.step$")) == 1
+def test_optimizers_are_stepped_in_two_places():
+    """Of one agent and of several."""
+    assert len(files_with(r"\boptim\w*\.step$")) == 2
 
 
 def test_algorithms_have_four_bases_and_one_parent_each():

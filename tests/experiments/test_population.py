@@ -1,0 +1,386 @@
+"""Runs that train in lockstep: each equals the run of the same settings alone."""
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rlpyt
+from rlpyt.algos import axis, axis_functions, axis_step
+from rlpyt.experiments.api import options_of
+from rlpyt.experiments.population import PopulationError, seeds_of, train_population
+from rlpyt.experiments.run import train
+from rlpyt.runners.hooks import Hook
+from rlpyt.utils.logging.progress_csv import read_progress
+
+QUIET = {"eval_episodes": 0, "video": False, "log_interval_steps": 10**6}
+SERIAL = {"kind": "serial"}
+SMALL = {"hidden_sizes": [16, 16]}
+OFF_POLICY = {"min_steps_learn": 200, "sampler": SERIAL, "agent": SMALL, "batch_size": 16}
+
+
+def rollouts(T=16, B=4, **kwargs):
+    return {"sampler": {**SERIAL, "batch_T": T, "batch_B": B}, "agent": SMALL, **kwargs}
+
+
+# (algorithm, environment, steps, settings): about 50 updates
+PAIRS = {
+    "ppo": ("ppo", "CartPole-v1", 256, rollouts(minibatches=2, epochs=6)),
+    "ppo-clipped": (
+        *("ppo", "CartPole-v1", 256),
+        rollouts(
+            minibatches=2, epochs=6, clip_grad_norm=0.1, value_clip=0.2, linear_lr_schedule=True
+        ),
+    ),
+    "ppo-normalized": (
+        *("ppo", "CartPole-v1", 256),
+        rollouts(minibatches=2, epochs=6, normalize_reward=True, normalize_advantage="minibatch")
+        | {"agent": {**SMALL, "normalize_observation": True}},
+    ),
+    "ppo-lstm": (
+        *("ppo", "toy/memory", 256),
+        rollouts(minibatches=2, epochs=6) | {"agent": {"memory": "lstm", "memory_size": 8}},
+    ),
+    "ppo-gru": (
+        *("ppo", "toy/memory", 128),
+        rollouts(minibatches=2, epochs=6) | {"agent": {"memory": "gru", "memory_size": 8}},
+    ),
+    "ppo-sgd": (  # Adam's steps do not depend on the scale of gradients
+        *("ppo", "CartPole-v1", 256),
+        rollouts(minibatches=2, epochs=6, clip_grad_norm=None, OptimCls="SGD", learning_rate=0.1),
+    ),
+    "ppo-box": ("ppo", "Pendulum-v1", 256, rollouts(minibatches=2, epochs=6)),
+    "ppo-images": ("ppo", "MinAtar/Breakout-v1", 128, {"sampler": rollouts()["sampler"]}),
+    "a2c": ("a2c", "CartPole-v1", 2048, rollouts()),
+    "vtrace": ("vtrace", "CartPole-v1", 1024, rollouts()),
+    "dqn": ("dqn", "CartPole-v1", 400, OFF_POLICY),
+    "rainbow": ("rainbow", "CartPole-v1", 260, OFF_POLICY),
+    "qrdqn": ("qrdqn", "CartPole-v1", 260, OFF_POLICY),
+    "iqn": ("iqn", "CartPole-v1", 260, OFF_POLICY),
+    "ddpg": ("ddpg", "Pendulum-v1", 205, OFF_POLICY),
+    "td3": ("td3", "Pendulum-v1", 205, OFF_POLICY),
+    "sac": ("sac", "Pendulum-v1", 230, OFF_POLICY),
+    "sac-dropout": (
+        *("sac", "Pendulum-v1", 215),
+        OFF_POLICY | {"agent": {"model": {}, "args": {"q_model_kwargs": {"layer_norm": True}}}},
+    ),
+}
+ALONE = {"vtrace"}  # losses with numpy operations, evaluated one by one
+
+
+class Final(Hook):
+    """Hook that keeps the agent's parameters, the states of the generators and the updates."""
+
+    def __init__(self):
+        self.parameters, self.random, self.updates = {}, None, 0
+
+    def on_end(self, runner):
+        self.parameters = {k: x.clone() for k, x in flat(runner.agent.state_dict()).items()}
+        self.random = (torch.get_rng_state(), np.random.get_state()[1], random.random())
+        self.updates = runner.algo.update_counter
+
+
+def flat(tree, name=""):
+    if isinstance(tree, dict):
+        return {k: x for key, part in tree.items() for k, x in flat(part, f"{name}.{key}").items()}
+    return {name: tree} if torch.is_tensor(tree) else {}
+
+
+def options_for(pair, seed=0, **changes):
+    algo, env, steps, settings = PAIRS[pair]
+    options = options_of(algo, env, **settings)
+    return options.updated({**QUIET, "steps": steps, "seed": seed, **changes})
+
+
+def alone(options, path):
+    final = Final()
+    train(options, path, hooks=[final])
+    return final
+
+
+class FinalOfEach(Hook):
+    """One ``Final`` for each run, by seed and learning rate."""
+
+    def __init__(self):
+        self.finals = []
+
+    def on_end(self, runner):
+        self.finals.append((runner.seed, runner.algo.learning_rate, final := Final()))
+        final.on_end(runner)
+
+
+def together(runs):
+    hook = FinalOfEach()
+    train_population(runs, hooks=[hook])
+    return hook.finals
+
+
+def distance(a, b):
+    assert a.parameters.keys() == b.parameters.keys()
+    pairs = ((x.double(), b.parameters[k].double()) for k, x in a.parameters.items() if x.numel())
+    return max(float((x - y).abs().max()) for x, y in pairs)
+
+
+def same_streams(a, b):
+    equal = torch.equal(a.random[0], b.random[0]) and np.array_equal(a.random[1], b.random[1])
+    return equal and a.random[2] == b.random[2]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_each_agent_is_that_of_its_own_run(tmp_path, pair, recwarn):
+    """After 24 to 80 updates, up to rounding, with the same random streams."""
+    runs = {tmp_path / f"seed_{seed}": options_for(pair, seed) for seed in (3, 4, 5)}
+    finals = {seed: final for seed, _, final in together(runs)}
+    warned = [w for w in recwarn if "one agent after the other" in str(w.message)]
+    assert not warned, warned[0].message
+    for seed in (3, 5):
+        expected = alone(options_for(pair, seed), tmp_path / f"alone_{seed}")
+        assert finals[seed].updates == expected.updates > 10
+        assert distance(finals[seed], expected) < 1e-5
+        assert same_streams(finals[seed], expected)
+
+
+VARIED = {
+    "learning_rate": ({"learning_rate": 1e-3}, {"learning_rate": 1e-4}),
+    "entropy": ({"entropy_loss_coeff": 0.0}, {"entropy_loss_coeff": 0.5}),
+    "ratio_clip": ({"ratio_clip": 0.05}, {"ratio_clip": 0.3}),
+    "clip_grad_norm": ({"clip_grad_norm": 0.05}, {"clip_grad_norm": 1.0}),
+    "kl": ({"target_kl": 1e-5}, {"target_kl": 10.0}),
+    "schedule": ({"linear_lr_schedule": True}, {"linear_lr_schedule": False}),
+    "value": ({"value_loss_coeff": 0.1}, {"value_loss_coeff": 2.0}),
+}
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_each_agent_has_its_own_settings(tmp_path, name):
+    settings = [dict(x) for x in VARIED[name]]
+    runs = {tmp_path / f"agent_{i}": options_for("ppo", algo=own) for i, own in enumerate(settings)}
+    hook = FinalOfEach()
+    train_population(runs, hooks=[hook])
+    expected = [alone(o, tmp_path / f"alone_{i}") for i, o in enumerate(runs.values())]
+    for final in expected:
+        nearest = min(distance(own, final) for _, _, own in hook.finals)
+        assert nearest < 1e-5
+    assert distance(*expected) > 1e-4  # the setting matters
+    assert {x.updates for *_, x in hook.finals} == {x.updates for x in expected}
+
+
+# Defects that the tests above find: (function to replace, its replacement, pair).
+def shared_numbers(algos):
+    return []
+
+
+def first_generator(self, draw):
+    draws = torch.stack([draw(self._generators[0])] * len(self._generators))
+    return axis_functions._add_batch_dim(draws, 0, axis_functions.maybe_current_level())
+
+
+def clip_by_largest(self, norms, numbers, gradients):
+    largest = max(max(own[:-1]) for own in numbers)
+    for g in (g for g in gradients if g is not None):
+        g.mul_(min(1.0, self._steps[0].clip_grad_norm / largest))
+
+
+def mean_of_losses(loss, inputs):
+    return [g if g is None else g / 3 for g in RIGHT_GRADIENTS(loss, inputs)]
+
+
+def aliased(loss, inputs):
+    found = torch.autograd.grad(loss, inputs, allow_unused=True)
+    return [g if g is None else g.contiguous() for g in found]
+
+
+RIGHT_GRADIENTS = axis_step.gradients_of
+MUTANTS = {
+    "settings of the first": (axis, "differing_numbers", shared_numbers, "entropy"),
+    "noise of the first": (axis_functions.AgentAxisMode, "_each", first_generator, "sac"),
+    "one norm for all": (axis_step.StackedStep, "_clip", clip_by_largest, "ppo-clipped"),
+    "mean of losses": (axis_step, "gradients_of", mean_of_losses, "ppo-sgd"),
+    "one gradient for two biases": (axis_step, "gradients_of", aliased, "ppo-lstm-clipped"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_comparison_finds_planted_defects(tmp_path, monkeypatch, mutant):
+    place, name, function, case = MUTANTS[mutant]
+    monkeypatch.setattr(axis.AgentAxis, "_difference", lambda *_: "")
+    if case == "entropy":
+        runs = [options_for("ppo", algo=dict(own)) for own in VARIED["entropy"]]
+    elif case == "ppo-lstm-clipped":
+        runs = [options_for("ppo-lstm", s, algo={"clip_grad_norm": 0.01}) for s in (3, 4)]
+    else:
+        runs = [options_for(case, seed) for seed in (3, 4)]
+    paths = {tmp_path / f"run_{i}": options for i, options in enumerate(runs)}
+    expected = [alone(o, tmp_path / f"alone_{i}") for i, o in enumerate(runs)]
+    monkeypatch.setattr(place, name, function)
+    found = [final for *_, final in together(paths)]
+    assert max(min(distance(x, y) for y in found) for x in expected) > 1e-5
+
+
+def test_what_cannot_be_evaluated_at_once_is_evaluated_apart(tmp_path, monkeypatch):
+    """With a warning, and exactly as alone; a loss that draws from elsewhere is noticed."""
+    from rlpyt.algos.pg.ppo import PPO
+
+    def loss(self, batch):
+        results = loss_of_ppo(self, batch)
+        return (results[0] * float(results[0].isfinite()), *results[1:])
+
+    loss_of_ppo = PPO.loss
+    monkeypatch.setattr(PPO, "loss", loss)
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    with pytest.warns(UserWarning, match="PPO.loss"):
+        finals = {seed: final for seed, _, final in together(runs)}
+    for seed in (3, 4):
+        assert distance(finals[seed], alone(options_for("ppo", seed), tmp_path / f"{seed}")) == 0
+
+
+def test_wrong_results_of_the_first_evaluation_are_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(axis, "differing_numbers", shared_numbers)
+    runs = [options_for("ppo", algo=dict(own)) for own in VARIED["entropy"]]
+    with pytest.warns(UserWarning, match="results differ"):
+        found = together({tmp_path / f"{i}": o for i, o in enumerate(runs)})
+    expected = [alone(o, tmp_path / f"alone_{i}") for i, o in enumerate(runs)]
+    assert max(min(distance(x, y) for *_, y in found) for x in expected) < 1e-5
+
+
+class FailsAt(Hook):
+    """Hook that gives one run a reward or parameter that is not finite, or stops it."""
+
+    def __init__(self, seed, what):
+        self.seed, self.what = seed, what
+
+    def on_iteration(self, runner, itr):
+        if runner.seed != self.seed or itr != 1:
+            return
+        if self.what == "nan":
+            with torch.no_grad():
+                next(runner.agent.model.parameters())[0] = torch.nan
+        elif self.what == "stop":
+            runner.request_stop()
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_an_agent_that_becomes_nan_ends_alone(tmp_path):
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4, 5)}
+    final = FinalOfEach()
+    with pytest.raises(PopulationError, match="1 of 3 runs failed.*seed_4") as caught:
+        train_population(runs, hooks=[FailsAt(4, "nan"), final])
+    (path,) = caught.value.errors
+    assert path.name == "seed_4"
+    finals = {seed: own for seed, _, own in final.finals}
+    for seed in (3, 5):
+        expected = alone(options_for("ppo", seed), tmp_path / f"alone_{seed}")
+        assert distance(finals[seed], expected) < 1e-5
+
+
+def test_the_others_go_on_without_one_that_stops(tmp_path):
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4, 5)}
+    final = FinalOfEach()
+    train_population(runs, hooks=[FailsAt(3, "stop"), final])
+    finals = {seed: own for seed, _, own in final.finals}
+    assert finals[3].updates == 24
+    expected = alone(options_for("ppo", 5), tmp_path / "alone")
+    assert distance(finals[5], expected) < 1e-5
+
+
+def test_a_signal_stops_all_and_each_resumes_alone(tmp_path):
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    with pytest.raises(SystemExit) as stopped:
+        train_population(runs, hooks=[FailsAt(4, "signal")])
+    assert stopped.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    final = Final()
+    train(options_for("ppo", 3), tmp_path / "seed_3", hooks=[final], resume=True)
+    expected = alone(options_for("ppo", 3), tmp_path / "alone")
+    assert final.updates == expected.updates
+    assert distance(final, expected) < 1e-5
+
+
+def test_all_resume_together(tmp_path):
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    with pytest.raises(SystemExit):
+        train_population(runs, hooks=[FailsAt(3, "signal")])
+    final = FinalOfEach()
+    train_population(runs, hooks=[final], resume=True)
+    for seed, _, own in final.finals:
+        expected = alone(options_for("ppo", seed), tmp_path / f"alone_{seed}")
+        assert distance(own, expected) < 1e-5
+
+
+def test_settings_that_change_shapes_are_computed_apart(tmp_path):
+    sizes = ([8], [16])
+    runs = {
+        tmp_path / f"agent_{i}": options_for("ppo", agent={"hidden_sizes": x})
+        for i, x in enumerate(sizes)
+    }
+    found = [final for *_, final in together(runs)]
+    for i, options in enumerate(runs.values()):
+        expected = alone(options, tmp_path / f"alone_{i}")
+        own = [x for x in found if _shapes(x) == _shapes(expected)]
+        assert distance(own[0], expected) == 0
+
+
+def _shapes(final):
+    return {k: x.shape for k, x in final.parameters.items()}
+
+
+def test_state_of_the_process_is_as_before(tmp_path):
+    before = np.random.get_state()[1].copy(), torch.get_rng_state(), random.getstate()
+    bits = np.random.get_bit_generator()
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    train_population(runs)
+    assert np.random.get_bit_generator() is bits
+    assert np.array_equal(np.random.get_state()[1], before[0])
+    assert torch.equal(torch.get_rng_state(), before[1])
+    assert random.getstate() == before[2]
+
+
+def test_in_python(tmp_path):
+    settings = {**PAIRS["ppo"][3], **QUIET, "progress": False, "steps": 256}
+    runs = rlpyt.train("ppo", "CartPole-v1", seeds=range(2), run_dir=tmp_path / "a", **settings)
+    assert [run.path.name for run in runs] == ["seed_0", "seed_1"]
+    assert len(read_progress(runs[1].path)["Diagnostics/CumSteps"]) == 1
+    assert runs[0].evaluate(1).lengths[0] > 0
+    population = [{"algo.learning_rate": 1e-3}, {"algo.learning_rate": 1e-2}]
+    runs = rlpyt.train(
+        "ppo", "CartPole-v1", population=population, run_dir=tmp_path / "b", **settings
+    )
+    assert [run.options.algo["learning_rate"] for run in runs] == [1e-3, 1e-2]
+    with pytest.raises(ValueError, match="population"):
+        rlpyt.train("ppo", "CartPole-v1", seeds=[0], population=population, **settings)
+
+
+def test_by_command(tmp_path, capsys):
+    from rlpyt.cli.main import main
+
+    command = "train ppo CartPole-v1 --seeds 0-1,5 --steps 512 --eval-episodes 1"
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--run-dir", str(tmp_path / "runs")])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "Training 3 agents, ppo on CartPole-v1, for 512 steps each" in printed
+    assert "seed_5  return" in printed
+    assert {x.name for x in (tmp_path / "runs").iterdir()} == {"seed_0", "seed_1", "seed_5"}
+    assert (tmp_path / "runs" / "seed_5" / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "0,0", "0-2,1", "-1", "0.5"])
+def test_lists_of_seeds_are_checked(text):
+    with pytest.raises(ValueError, match="seeds="):
+        seeds_of(text)
+
+
+def test_lists_of_seeds():
+    assert seeds_of("0-3,7, 10-11") == [0, 1, 2, 3, 7, 10, 11]
+
+
+def test_paths_are_absolute_for_environments_that_change_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = {**PAIRS["ppo"][3], **QUIET, "progress": False, "steps": 128}
+    runs = rlpyt.train("ppo", "CartPole-v1", seeds=[1], run_dir="here", **settings)
+    assert runs[0].path == Path(tmp_path, "here", "seed_1")
