@@ -23,6 +23,7 @@ from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import unwrapped
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import strict_bounds
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, to_gym
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
@@ -55,7 +56,7 @@ class GreedyPolicy:
         itr: iteration of its parameters.
 
     Attributes:
-        inputs: name, dtype, shape and origin of each input; see `Policy`.
+        inputs: name, dtype, shape, origin and bounds of each input; see `Policy`.
         outputs: name, dtype and shape of each output, and origin of each part of an action.
         action_paths: path of each part of an action; a single empty path for a space without parts.
     """
@@ -98,11 +99,11 @@ class GreedyPolicy:
         return [leaf for leaf, is_read in zip(leaves, self._is_read, strict=True) if is_read]
 
     def _describe_inputs(self, space: Space) -> list[dict[str, Any]]:
-        paths = [path for path, _ in self._read(_leaf_spaces(space))]
+        leaves = self._read(_leaf_spaces(space))
         named = self._read(_named_leaves(self._observation, "observation"))
         inputs = [
-            {"name": name, **_described(torch.as_tensor(leaf)), "path": path}
-            for (name, leaf), path in zip(named, paths, strict=True)
+            {"name": name, **_described(torch.as_tensor(leaf)), "path": path, **_bounds_in(part)}
+            for (name, leaf), (path, part) in zip(named, leaves, strict=True)
         ]
         if self.reads_previous:
             inputs.append({"name": "reward", **_described(torch.zeros((), dtype=torch.float32))})
@@ -471,6 +472,16 @@ def _start_of(space: Space) -> Tensor | None:
     if not isinstance(space, GymSpaceWrapper) or not np.any(space.start):
         return None
     return torch.as_tensor(np.asarray(space.start, space.dtype))
+
+
+def _bounds_in(space: Space) -> dict[str, Any]:
+    """Return the entries "low" and "high" of an input: numbers, or lists of them if they differ."""
+    bounds = strict_bounds(space)
+    if bounds is None:
+        return {}
+    arrays = [np.broadcast_to(bound, space.shape) for bound in bounds]
+    short = [x.flat[0] if (x == x.flat[0]).all() else x for x in arrays]
+    return dict(zip(("low", "high"), [x.tolist() for x in short], strict=True))
 
 
 def _described(x: Tensor) -> dict[str, Any]:

@@ -28,7 +28,8 @@ class Policy:
     Attributes:
         metadata: name of the run, spaces, and lists "inputs" and "outputs" with name, dtype and
             shape (without the batch dimension) of each array. Parts of nested observations and
-            actions have a path, (key, index) at each level.
+            actions have a path, (key, index) at each level; categories and images of integers have
+            bounds, low and high.
         initial_state: state at the start of an episode; empty for a policy without memory.
     """
 
@@ -62,6 +63,11 @@ class Policy:
         Returns:
             The action for the environment's ``step`` (a dict or tuple for Dict and Tuple spaces),
             and the state for the next ``act``.
+
+        Raises:
+            TypeError: a part of the observation is not an array of numbers.
+            ValueError: a part is missing or has another shape, is a floating-point number where the
+                policy reads integers or is outside of their bounds, or a mask allows no action.
         """
         outputs = [x[0] for x in self._function(self.inputs(observation, state, reward))]
         n = len(self._action_paths)
@@ -85,14 +91,14 @@ class Policy:
                     ) from None
             else:
                 leaf = next(states) if "initial" in entry else reward
-            array = np.asarray(leaf, entry["dtype"])
-            if array.shape != tuple(entry["shape"]):
-                raise ValueError(
-                    f"{entry['name']} must have the shape {tuple(entry['shape'])}, got "
-                    f"{array.shape}."
-                )
-            if entry["name"].endswith(".action_mask") and not array.any():
-                raise ValueError(f"{entry['name']} must allow an action, but all entries are 0.")
+            array = _as_declared(leaf, entry)
+            if entry["name"].endswith(".action_mask"):
+                if not np.isin(array, (0, 1)).all():
+                    raise ValueError(f"{entry['name']} must have entries 0 or 1, got {leaf!r:.60}.")
+                if not array.any():
+                    raise ValueError(
+                        f"{entry['name']} must allow an action, but all entries are 0."
+                    )
             arrays.append(array[None])
         return arrays
 
@@ -165,10 +171,11 @@ def _try_out(policy: Policy) -> None:
     Raises:
         ValueError, ...: the file is damaged.
     """
-    inputs = [
-        np.full((1, *entry["shape"]), entry["name"].endswith(".action_mask"), entry["dtype"])
-        for entry in policy.metadata["inputs"]
-    ]
+    inputs = []
+    for entry in policy.metadata["inputs"]:
+        is_mask = entry["name"].endswith(".action_mask")
+        value = True if is_mask else entry.get("low", 0)
+        inputs.append(np.full((1, *entry["shape"]), value, entry["dtype"]))
     with np.errstate(all="ignore"):
         outputs = policy(*inputs)
         leaves = [
@@ -229,6 +236,40 @@ def _read_torch(content: bytes) -> tuple[Function, str]:
         return [x.numpy() for x in outputs]
 
     return function, extra[METADATA]
+
+
+def _as_declared(leaf: Any, entry: Mapping[str, Any]) -> Array:
+    """Return an input as an array of its declared shape and dtype.
+
+    Raises:
+        TypeError: it is not an array of numbers.
+        ValueError: its shape is another, it is a float in place of an integer, or integers are
+            outside of their bounds.
+    """
+    name, given, dtype = entry["name"], np.asarray(leaf), np.dtype(entry["dtype"])
+    if given.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} is a {type(leaf).__name__} ({leaf!r:.60}). Give a numpy array of numbers."
+        )
+    if given.shape != tuple(entry["shape"]):
+        raise ValueError(f"{name} must have the shape {tuple(entry['shape'])}, got {given.shape}.")
+    with np.errstate(invalid="ignore"):  # NaN as an integer, see below
+        array = np.asarray(given, dtype)
+    if dtype.kind not in "biu":
+        return array
+    if given.dtype.kind == "f" and ("low" in entry or (given != array).any()):
+        raise ValueError(
+            f"{name} is {given.dtype}, its space is {dtype}. Give integers, of an image in [0, 1]: "
+            "(255 * x).astype(np.uint8)."
+        )
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = entry.get("low", limits[0]), entry.get("high", limits[1])
+    if ((given < low) | (given > high)).any():
+        raise ValueError(
+            f"{name} is outside the bounds [{np.min(low)}, {np.max(high)}] of its space: "
+            f"{given!r:.120}. Give observations as the environment returns them."
+        )
+    return array
 
 
 def part_at(path: Sequence[Any], nested: Any) -> Any:

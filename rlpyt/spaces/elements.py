@@ -139,6 +139,24 @@ def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -
     return warning
 
 
+def strict_bounds(space: Space) -> tuple[Any, Any] | None:
+    """Return the bounds, in the environment's numbers, that `check_first` enforces.
+
+    Returns:
+        Lowest and highest values of a category or an image of integers, [*space.shape] or scalars;
+        ``None`` for other spaces.
+    """
+    try:
+        is_bits = type(unwrapped(space)).__name__ == "MultiBinary"
+        is_read = choices_of(space) is not None or len(space.shape) >= IMAGE_DIM
+        if is_bits or not is_read or np.dtype(space.dtype).kind not in "iu":
+            return None
+        start = getattr(space, "start", 0)
+        return space.low + start, space.high + start - isinstance(space, IntBox)
+    except (AttributeError, TypeError):  # a custom space
+        return None
+
+
 def _exceeds(array: NDArray[Any], space: Space) -> bool:
     """Return True if integers of any dtype are outside of the bounds of their space."""
     if array.dtype.kind not in "iu" or np.dtype(space.dtype).kind not in "iu":

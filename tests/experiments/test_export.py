@@ -410,6 +410,98 @@ print(json.dumps(actions))
     np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=1e-5, atol=1e-6)
 
 
+class Observations(gymnasium.Env):
+    """Environment whose observation has an image, categories, bits and numbers."""
+
+    observation_space = gymnasium.spaces.Dict(
+        image=gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8),
+        kind=gymnasium.spaces.Discrete(4, start=2),
+        kinds=gymnasium.spaces.MultiDiscrete([2, 5]),
+        bits=gymnasium.spaces.MultiBinary(3),
+        count=gymnasium.spaces.Box(0, 9, (2,), np.int16),
+        position=gymnasium.spaces.Box(-1, 1, (2,), np.float32),
+    )
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 1.0, False, False, {}
+
+
+REFUSED = {
+    "float image": ("image", lambda x: (x / 255).astype(np.float32), r"image is float32.*uint8"),
+    "whole float image": ("image", lambda x: x.astype(np.float32), "image is float32"),
+    "image above": ("image", lambda x: x.astype(np.int64) + 300, r"image .*bounds \[0, 255\]"),
+    "image below": ("image", lambda x: np.full(x.shape, -1), r"image .*bounds \[0, 255\]"),
+    "fraction": ("kind", lambda x: 2.7, r"kind is float64.*int64"),
+    "category above": ("kind", lambda x: 6, r"kind .*bounds \[2, 5\].*6"),
+    "category below": ("kind", lambda x: 1, r"kind .*bounds \[2, 5\].*1"),
+    "one category above": ("kinds", lambda x: np.array([2, 2]), r"kinds .*bounds \[0, 4\]"),
+    "bits": ("bits", lambda x: np.array([0.5, 0, 1]), "bits is float64"),
+    "large bits": ("bits", lambda x: np.array([256, 0, 1]), r"bits .*bounds \[-128, 127\]"),
+    "NaN": ("count", lambda x: np.array([np.nan, 0]), "count is float64"),
+    "large count": ("count", lambda x: np.array([40_000, 0]), r"count .*bounds"),
+    "text": ("position", lambda x: np.array(["0.5", "1"]), "position is a ndarray"),
+    "none": ("position", lambda x: None, "position is a NoneType"),
+}
+
+
+@pytest.fixture(scope="module")
+def policy_of_parts(tmp_path_factory):
+    """Return a run whose observation has many parts, and its exported policy."""
+    run, path = run_of("ppo", Observations), tmp_path_factory.mktemp("parts") / "policy.pt2"
+    run.export(path, steps=3)
+    return run, rlpyt.load_policy(path)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_an_input_cannot_hold_is_refused_and_not_cast(name, policy_of_parts):
+    part, change, message = REFUSED[name]
+    run, policy = policy_of_parts
+    observation, _ = Observations().reset(seed=0)
+    policy.act(observation)
+    observation[part] = change(observation[part])
+    with pytest.raises((ValueError, TypeError), match=rf"(?s)^observation\.{message}"):
+        policy.act(observation)
+    if part in ("image", "kind", "kinds"):
+        with pytest.raises(ValueError, match="^observation"):
+            run.act(observation)
+
+
+def test_numbers_that_an_input_can_hold_are_converted(policy_of_parts):
+    _, policy = policy_of_parts
+    observation, _ = Observations().reset(seed=0)
+    expected = policy.inputs(observation)
+    wide = {key: np.asarray(x, np.int64) for key, x in observation.items() if key != "position"}
+    wide |= {"kind": int(observation["kind"]), "position": observation["position"].tolist()}
+    wide["count"] = observation["count"].astype(float)  # whole numbers
+    for found, x in zip(policy.inputs(wide), expected, strict=True):
+        assert found.dtype == x.dtype and np.array_equal(found, x)
+
+
+def test_a_policy_of_an_earlier_release_has_no_bounds(policy_of_parts):
+    _, policy = policy_of_parts
+    bounds = {x["name"]: (x["low"], x["high"]) for x in policy.metadata["inputs"] if "low" in x}
+    expected = {"image": (0, 255), "kind": (2, 5), "kinds": (0, [1, 4])}
+    assert bounds == {f"observation.{name}": pair for name, pair in expected.items()}
+    entries = [
+        {key: x for key, x in entry.items() if key not in ("low", "high")}
+        for entry in policy.metadata["inputs"]
+    ]
+    earlier = policy_module.Policy(policy._function, {**policy.metadata, "inputs": entries})
+    observation, _ = Observations().reset(seed=0)
+    observation["kind"] = 9
+    kind = earlier.inputs(observation)[[x["name"] for x in entries].index("observation.kind")]
+    assert kind.tolist() == [9]
+    observation["image"] = observation["image"] / 255
+    with pytest.raises(ValueError, match="image is float64"):
+        earlier.act(observation)
+
+
 def test_exporting_does_not_change_the_run(tmp_path):
     run = run_of("dqn", "CartPole-v1")
     before = agent_returns(run)
