@@ -5,13 +5,15 @@ import os
 import resource
 import stat
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
+from rlpyt.errors import DamagedFile
 from rlpyt.experiments.options import CONFIG, RunOptions
-from rlpyt.utils.files import atomic_write, new_directory, write_text
+from rlpyt.utils.files import atomic_write, new_directory, read_regular, write_text
 from rlpyt.utils.logging.sinks import CsvSink, TextFile
 
 
@@ -50,6 +52,29 @@ def test_a_directory_is_not_replaced(tmp_path):
     with pytest.raises(OSError):
         write(tmp_path)
     assert tmp_path.is_dir()
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "progress.csv"
+    with open(path, "wb") as file:
+        file.truncate(2**36)  # sparse
+    tracemalloc.start()
+    with pytest.raises(DamagedFile, match=r"must be at most 67,108,864 bytes"):
+        read_regular(path, 2**26)
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+def test_a_file_of_the_largest_size_is_read_and_one_that_grows_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write(path, b"12345")
+    assert read_regular(path, 5) == b"12345"
+    with pytest.raises(DamagedFile, match="at most 4 bytes"):
+        read_regular(path, 4)
+    stat_before = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda fd: os.stat_result((*stat_before(fd)[:6], 0, 0, 0, 0)))
+    with pytest.raises(DamagedFile, match="at most 4 bytes"):
+        read_regular(path, 4)
 
 
 @contextmanager
