@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import importlib
 import os
+import re
 import shlex
 import sys
 import threading
@@ -54,6 +55,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ImportError, 2),
 )
 THREADS_S = 5.0  # time for threads to end by themselves
+GYMNASIUM = re.compile(r"\x1b\[\d+m((?:WARN|ERROR): .*)\x1b\[0m", re.DOTALL)  # its warnings
 MODULES = {"eval": "evaluate"}  # commands whose module has another name
 
 
@@ -69,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = [arg for arg in args if arg != "--debug"]
     if debug and args[:1] == ["train"]:
         args.append("--debug")
-    warnings.formatwarning = lambda message, *_: printable(f"rlpyt: warning: {message}\n")
+    warnings.formatwarning = shown_warning
     try:
         code = run(args)
     except BaseException as error:
@@ -94,6 +96,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if argv is None:
         end_in_spite_of_threads(code)
     sys.exit(code)
+
+
+def shown_warning(message: Warning | str, *_: Any, **__: Any) -> str:
+    """Return a warning as one that can be printed, without the colors of Gymnasium."""
+    text = str(message)
+    colored = GYMNASIUM.fullmatch(text)
+    return printable(f"rlpyt: warning: {colored[1] if colored else text}\n")
 
 
 def end_in_spite_of_threads(code: int) -> None:

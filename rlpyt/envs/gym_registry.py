@@ -158,14 +158,15 @@ def _unknown_id_message(env_id: str) -> str:
     names = nearest(_bare_name(env_id), by_name, cutoff=0.6)
     close = ", ".join(f"'{by_name[name]}'" for name in names) or "none"
     if processes.is_child:
+        in_module = f"module:{env_id}"
         return (
-            f"no environment is registered as '{env_id}' in this worker process; nearest: {close}. "
+            f"no environment is registered as {env_id!r} in this worker process; nearest: {close}. "
             "Workers do not run the script, so what it registers (also under `if __name__ == "
             "'__main__'`) is unknown to them. Register it in a module and give "
-            f"'module:{env_id}', or give the class or a function that makes it instead of the id."
+            f"{in_module!r}, or give the class or a function that makes it instead of the id."
         )
     return (
-        f"no environment is registered as '{env_id}'; nearest: {close}. Extras have more: "
+        f"no environment is registered as {env_id!r}; nearest: {close}. Extras have more: "
         f"{install_command('atari')} for ALE/..., also minatar for MinAtar/... and mujoco; "
         "gymnasium[box2d]. For a custom environment, import its package or call "
         "gymnasium.register first."

@@ -19,6 +19,7 @@ from typing import Any
 
 from rlpyt.errors import DamagedFile, RlpytError, UntrustedFile, itr_of
 from rlpyt.experiments.registry import origin
+from rlpyt.utils.logging.console import printable
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.recorded import main_name
 from rlpyt.utils.signed import is_signed, leaves, read_json
@@ -179,7 +180,7 @@ def blaming(path: Path, trusted: bool) -> Iterator[None]:
     except Exception as error:
         if trusted or isinstance(error, RlpytError) or itr_of(error) >= 0:
             raise
-        reason = " ".join(summary_of(error, 300).split()).rstrip(".")
+        reason = printable(" ".join(summary_of(error, 300).split()).rstrip("."))
         raise DamagedFile(f"{path} describes no run that can be built: {reason}.") from error
 
 

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 from unittest.mock import Mock
 
+import gymnasium
 import psutil
 import pytest
 import torch
 
 import rlpyt
-from rlpyt.cli.main import COMMANDS, main
+from rlpyt.cli.main import COMMANDS, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.names import UnknownName
@@ -470,6 +471,27 @@ def test_notes_of_failures_are_shown_and_bad_requests_stay_one_line(monkeypatch,
 def test_debug_shows_the_traceback():
     with pytest.raises(ValueError, match="algorithm 'pop'"):
         main(["train", "pop", "CartPole-v1", "--debug"])
+
+
+@pytest.mark.parametrize("name", ["Cart\x1b]0;t\x07\x1b[2J", "Cart\x1b[8m", "Cart\x1b[30m-v1"])
+def test_control_characters_in_a_file_do_not_reach_the_terminal(name, trained, tmp_path, capsys):
+    run_dir = shutil.copytree(trained, tmp_path / "run")
+    settings = json.loads((run_dir / "config.json").read_text())
+    del settings["signature"]
+    (run_dir / "config.json").write_text(json.dumps({**settings, "env": name}))
+    assert rlpyt_command("eval", str(run_dir)) == 2
+    error = capsys.readouterr().err
+    assert error.rstrip("\n").isprintable() and r"\x1b[" in error
+    with pytest.raises(ValueError, match=r"\\x1b\[") as caught:
+        rlpyt.load(run_dir)
+    assert str(caught.value).isprintable()
+
+
+def test_warnings_are_printed_without_control_characters():
+    assert shown_warning("a\x1b[8mb\x9b") == "rlpyt: warning: a\\x1b[8mb\\x9b\n"
+    with pytest.warns(UserWarning) as caught:
+        gymnasium.logger.warn("Two\nlines.")
+    assert shown_warning(caught[0].message) == "rlpyt: warning: WARN: Two\nlines.\n"
 
 
 def test_help_is_there_for_every_command(capsys):

@@ -58,5 +58,6 @@ def test_nested_messages_are_indented(capsys):
 
 
 def test_control_characters_of_names_do_not_reach_the_terminal(capsys):
-    say("a\x1b[2J\x07\x9b b\tc\nd \x1b[31mred\x1b[0m \x00")
-    assert capsys.readouterr().out == ("a\\x1b[2J\\x07\\x9b b\tc\nd \x1b[31mred\x1b[0m \\x00\n")
+    say("a\x1b[2J\x07\x9b b\tc\nd \x1b[8mhidden\x1b[0m \x00\r \u202edne")
+    expected = "a\\x1b[2J\\x07\\x9b b\tc\nd \\x1b[8mhidden\\x1b[0m \\x00\\r \\u202edne\n"
+    assert capsys.readouterr().out == expected

@@ -16,8 +16,9 @@ from typing import Any
 
 from rlpyt.utils.logging.tabulate import tabulate
 
-# Control characters except tab, line feed and those of colors.
-CONTROL = re.compile(r"(?!\x1b\[[\d;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Control characters except tab and line feed, and those that reverse the order of letters. Colors
+# are among them: some hide the text that follows.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 color2num = {
     "gray": 30,
