@@ -33,7 +33,7 @@ COMMANDS = {
     "resume": "resume a run from its latest checkpoint",
     "eval": "play episodes with a trained agent and report the returns",
     "record": "record a video of a trained agent",
-    "export": "export the policy of a run: rlpyt export RUN --to onnx|torch|numpy",
+    "export": "export the policy of a run: rlpyt export RUN --to onnx|torch",
     "push": "upload a trained agent to the Hugging Face Hub: rlpyt push RUN user/name",
     "plot": "plot learning curves of one or more runs",
     "report": "write a report of a sweep or of runs as one HTML file",

@@ -19,6 +19,7 @@ import torch
 import rlpyt
 from rlpyt.cli.main import COMMANDS, main, shown_warning
 from rlpyt.errors import NonFiniteError
+from rlpyt.experiments.export import SUFFIXES
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.names import UnknownName
 
@@ -492,6 +493,12 @@ def test_warnings_are_printed_without_control_characters():
     with pytest.warns(UserWarning) as caught:
         gymnasium.logger.warn("Two\nlines.")
     assert shown_warning(caught[0].message) == "rlpyt: warning: WARN: Two\nlines.\n"
+
+
+def test_help_of_export_names_the_formats_that_exist(capsys):
+    assert f"--to {'|'.join(SUFFIXES)}" in COMMANDS["export"]
+    assert rlpyt_command("export", "--help") == 0
+    assert f"{{{','.join(SUFFIXES)}}}" in capsys.readouterr().out
 
 
 def test_help_is_there_for_every_command(capsys):
