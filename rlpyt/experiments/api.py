@@ -12,7 +12,7 @@ from rlpyt.experiments.population import (
     seed_directories,
     train_population,
 )
-from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded
+from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded, with_own_seed
 from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
 from rlpyt.experiments.settings import default_options, with_settings
@@ -48,7 +48,7 @@ def train(
         env: name of an environment ("CartPole-v1"), or a class, function or other object that
             returns an environment when called.
         steps: environment steps, rounded down to whole batches of ``batch_T * batch_B``.
-        seed: seed of all random streams, 0 to 2**64 - 1.
+        seed: seed of all random streams, 0 to 2**64 - 1; a resumed run keeps its own.
         agent: custom agent class; or the agent's settings, such as ``dict(hidden_sizes=[64])``.
         preset: family of environments whose settings to use: "classic", "atari", ...
         run_dir: run directory; by default ``data/ALGO-ENV-TIMESTAMP``.
@@ -87,6 +87,7 @@ def train(
         numbers = None if seeds is None else [*seeds]
         return _train_many(options, numbers, population, given_dir, resume, hooks, progress)
     with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
+        options = with_own_seed(options, path) if resume else options
         what = f"{options.title} for {{steps}} steps"
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []
         how = f"rlpyt.train(..., run_dir={str(path)!r}, resume=True)"

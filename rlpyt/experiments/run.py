@@ -19,7 +19,7 @@ from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_con
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
-from rlpyt.experiments.options import CONFIG, RunOptions, as_arguments, read_config
+from rlpyt.experiments.options import CONFIG, SCHEMA, RunOptions, as_arguments, read_config
 from rlpyt.experiments.registry import check_env_maker
 from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
@@ -40,7 +40,8 @@ from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.snapshots import read_snapshot
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.recorded import label, missing_parts, rebuild
-from rlpyt.utils.seed import set_seed, undisturbed
+from rlpyt.utils.seed import check_seed, set_seed, undisturbed
+from rlpyt.utils.signed import read_json
 
 EVAL_SEED = 1_000_000  # far from training seeds, so that evaluation episodes differ
 EVAL_STEPS = 10_000  # limit of an evaluation episode, unless the environment has a longer one
@@ -79,6 +80,8 @@ def train(
     hub.refuse(run_dir)
     run_dir = run_dir.absolute()  # environments may change the working directory
     options = with_ranks_of_torchrun(rebuilt(options, run_dir))
+    if resume:
+        options = with_own_seed(options, run_dir)
     if not torchrun.is_first():
         runner = build_runner(options, run_dir, resume=resume)
         _prepare_agent(runner.agent, options, run_dir, resume)
@@ -173,6 +176,26 @@ def _shapes(tree: Any, name: str = "") -> dict[str, tuple[int, ...]]:
         parts = ((f"{name}.{key}" if name else key, value) for key, value in tree.items())
         return {k: v for path, value in parts for k, v in _shapes(value, path).items()}
     return {name: tuple(np.shape(tree))}
+
+
+def with_own_seed(options: RunOptions, run_dir: Path) -> RunOptions:
+    """Return the options with the seed of the run in a directory, and warn if it is another.
+
+    Args:
+        options: options with which the run is resumed.
+        run_dir: its directory.
+    """
+    try:
+        own = check_seed(read_json(run_dir / CONFIG, "a run's configuration", SCHEMA)["seed"])
+    except (OSError, TypeError, ValueError, KeyError):  # the file is replaced by these options
+        return options
+    if own != options.seed and torchrun.is_first():
+        warnings.warn(
+            f"seed must be {own}, as in the run that is resumed, got {options.seed}. The run keeps "
+            "its seed, and its random streams continue from the checkpoint. For another seed, "
+            "start a new run in another run_dir."
+        )
+    return replace(options, seed=own)
 
 
 class ResumedSettings(Hook):

@@ -1,5 +1,6 @@
 """``rlpyt.train`` and its relatives, custom classes by name, and the names of the package."""
 
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from rlpyt.experiments.registry import algorithm_named, base_algorithm, import_n
 from rlpyt.experiments.settings import default_options, plain_fields
 from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.hooks import Hook
+from rlpyt.sweeps.population import EndsAt
 from rlpyt.utils.checks import setting
 from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
@@ -184,6 +186,23 @@ def test_classes_train_and_are_loaded_by_name(tmp_path):
         **SERIAL,
     )  # fmt: skip
     assert resumed.itr == 3
+
+
+def test_a_resumed_run_keeps_its_seed_and_warns_of_another(tmp_path):
+    whole, parts = (dict(run_dir=tmp_path / name, **SERIAL) for name in ("whole", "parts"))
+    expected = rlpyt.train("ppo", "CartPole-v1", steps=128, seed=3, **whole)
+    rlpyt.train("ppo", "CartPole-v1", steps=128, seed=3, hooks=[EndsAt(64)], **parts)
+    with pytest.warns(UserWarning, match="seed must be 3, as in the run.* got 5") as caught:
+        run = rlpyt.train("ppo", "CartPole-v1", steps=128, seed=5, resume=True, **parts)
+    assert len([x for x in caught if "seed" in str(x.message)]) == 1
+    found = run.agent.state_dict()
+    for name, x in expected.agent.state_dict().items():
+        assert torch.equal(x, found[name]), name
+    config, params = (
+        json.loads((tmp_path / "parts" / name).read_text())
+        for name in ("config.json", "params.json")
+    )
+    assert [config["seed"], params["run_ID"], params["seed"], run.options.seed] == [3] * 4
 
 
 class Idle(rlpyt.Hook):
