@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlpyt.agents.base import AgentInputs
-from rlpyt.envs.traj_info import raw_reward
+from rlpyt.envs.traj_info import load_entries, raw_reward, saved_entries
 from rlpyt.samplers.batch_checks import check_final_masks, check_final_observations
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
@@ -342,7 +342,7 @@ class Collector(DecorrelatingStartCollector):
         if self._stats is not None:
             state["stats"] = self._stats.state_dict()
         else:
-            state["traj_infos"] = [_plain_entries(info) for info in self.traj_infos]
+            state["traj_infos"] = [saved_entries(info) for info in self.traj_infos]
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -361,7 +361,7 @@ class Collector(DecorrelatingStartCollector):
             self._stats.load_state_dict(state["stats"])
         else:
             for info, saved in zip(self.traj_infos, state["traj_infos"], strict=True):
-                info.update(saved)
+                load_entries(info, saved)
 
     def _observation_of(self, leaves: list[Array]) -> Any:
         """Return one environment's observation, built from its leaves."""
@@ -372,9 +372,3 @@ class Collector(DecorrelatingStartCollector):
 def _like_row(tree: NumpyArrays) -> Any:
     """Return zeros [B, ...] like one time step of leaves [T, B, ...]."""
     return buffer_func(tree, lambda leaf: np.zeros_like(leaf[0]))
-
-
-def _plain_entries(info: TrajInfo) -> dict[str, Any]:
-    """Return the entries of a ``TrajInfo`` that a checkpoint can hold."""
-    plain = (bool, int, float, str, np.generic, np.ndarray, list, type(None))
-    return {name: value for name, value in info.items() if isinstance(value, plain)}
