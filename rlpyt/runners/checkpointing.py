@@ -92,8 +92,9 @@ class CheckpointedRunner(BaseRunner):
     def save_checkpoint(self, itr: int) -> Any:
         """Save a checkpoint; return its path, or ``None`` if it was not saved.
 
-        Without a directory nothing is saved. If writing fails, print the error and continue.
-        ``train`` raises the error if the last checkpoint of the run fails.
+        Without a directory nothing is saved. If writing fails, print the error, save the agent in
+        ``params.pkl`` and continue. ``train`` raises the error if the last checkpoint of the run
+        fails.
 
         Raises:
             RunDirectoryError: the run directory has been deleted or moved.
@@ -110,11 +111,23 @@ class CheckpointedRunner(BaseRunner):
             say(f"rlpyt: error: no checkpoint after iteration {itr}: {error}", sys.stderr)
             error.itr = itr  # type: ignore[attr-defined]  # see `errors.itr_of`
             self.checkpoint_error = error
+            self._save_agent_alone(itr)
             with contextlib.suppress(OSError):
                 os.rmdir(directory)  # an empty one would look like something to resume
             return None
         self.saved_itr, self.checkpoint_error = itr, None
         return saved
+
+    def _save_agent_alone(self, itr: int) -> None:
+        """Save a snapshot in ``params.pkl`` in place of a checkpoint, in any snapshot mode."""
+        mode = logger.get_snapshot_mode()
+        logger.set_snapshot_mode("last")
+        try:
+            self.save_snapshot(itr)
+        except (TypeError, ValueError) as error:  # the agent has what torch.load would not read
+            logger.log(f"params.pkl not saved: {error}")
+        finally:
+            logger.set_snapshot_mode(mode)
 
     def raise_checkpoint_error(self) -> None:
         """Raise the error of the last checkpoint, if it could not be saved."""

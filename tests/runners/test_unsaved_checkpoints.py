@@ -5,9 +5,12 @@ import resource
 import signal
 
 import pytest
+import torch
 
 from rlpyt.runners.hooks import Hook
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.context import run_context
 from tests.runners.sync_parts import sync_runner
 from tests.runners.test_minibatch_rl import B, T, runner_for
 
@@ -59,6 +62,22 @@ def test_a_run_whose_last_checkpoint_fails_ends_with_its_error(tmp_path):
     assert "ended after iteration 7" in caught.value.__notes__[-1]
     assert "iteration 3." in caught.value.__notes__[-1]
     assert load_checkpoint(tmp_path / "checkpoint").state["itr"] == 3
+
+
+@pytest.mark.parametrize("mode", ["none", "last", "gap"])
+def test_the_agent_is_saved_where_the_last_checkpoint_cannot_be(mode, tmp_path, monkeypatch):
+    runner = runner_for(n_itr=3, log_interval_steps=10**6)
+    whole_state = runner.whole_state
+    monkeypatch.setattr(runner, "whole_state", lambda itr: {**whole_state(itr), "x": object()})
+    with run_context(tmp_path, 0, "a", snapshot_mode=mode):
+        with pytest.raises(CheckpointError, match="state/x must consist of"):
+            runner.train()
+        assert logger.get_snapshot_mode() == mode
+    saved = torch.load(tmp_path / "params.pkl", weights_only=True)
+    assert saved["itr"] == 2
+    expected = runner.agent.state_dict()
+    for name, x in saved["agent_state_dict"].items():
+        assert torch.equal(x, expected[name]), name
 
 
 def test_a_signal_does_not_hide_it_and_no_empty_directory_stays(tmp_path, capsys):
