@@ -3,6 +3,8 @@
 import multiprocessing
 import warnings
 
+_shown: set[str] = set()
+
 
 def redirect_warnings() -> None:
     """Issue MuJoCo's warnings as Python warnings, in the main process only.
@@ -16,5 +18,7 @@ def redirect_warnings() -> None:
 
 
 def _warn(text: str) -> None:
-    if multiprocessing.parent_process() is None:
+    # Python shows a repeated warning again after any change of its filters.
+    if multiprocessing.parent_process() is None and text not in _shown:
+        _shown.add(text)
         warnings.warn(f"MuJoCo: {text}")
