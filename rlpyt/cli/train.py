@@ -35,6 +35,7 @@ from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES
 from rlpyt.utils.recorded import has_marks
+from rlpyt.utils.text import counted
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
 # Flags that may be given without the name of the part.
@@ -88,7 +89,7 @@ def main(args: Sequence[str]) -> int:
         workers = "in one process, for a debugger"
     announcement = (
         f"Training {options.title} for {{steps}} steps "
-        f"({workers}, {options.sampler.batch_B} environments, seed {options.seed})"
+        f"({workers}, {counted(options.sampler.batch_B, 'environment')}, seed {options.seed})"
     )
     with (
         blamed,

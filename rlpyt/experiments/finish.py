@@ -27,8 +27,10 @@ def finish(options: RunOptions, run_dir: Path) -> None:
         say(f"Evaluation: {save_evaluation(options, run_dir, trained)}")
     if optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE):
         logger.attach(run_dir / rundir.CURVE)
-    if options.video and optional("video", record_video, trained, run_dir / rundir.VIDEO):
-        logger.attach(run_dir / rundir.VIDEO)
+    if options.video:
+        say("Recording a video. (--no-video skips this.)")
+        if optional("video", record_video, trained, run_dir / rundir.VIDEO):
+            logger.attach(run_dir / rundir.VIDEO)
     say(_summary(options, run_dir))
 
 
