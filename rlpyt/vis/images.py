@@ -24,6 +24,11 @@ REMEDY = (
     "Let render return an array [H, W, 3] uint8, and let the constructor of a gymnasium "
     'environment take render_mode="rgb_array".'
 )
+OPENGL = (
+    "MuJoCo cannot render with MUJOCO_GL={}: {}. Without a display use MUJOCO_GL=egl, which needs "
+    "a GPU's driver or Mesa (Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri), or "
+    "MUJOCO_GL=osmesa (libosmesa6)."
+)
 
 
 def tile(images: Sequence[Image], ncol: int = 8, padding: int = 2, pad_value: int = 0) -> Image:
@@ -197,6 +202,12 @@ def picture_of(env: Any) -> Image:
     except NotImplementedError as error:
         what = "render is not implemented"
         raise ValueError(f"{name} cannot render images: {what}. {REMEDY}") from error
+    except Exception as error:
+        if not hasattr(getattr(env, "unwrapped", env), "mujoco_renderer"):
+            raise
+        reason = (str(error) or type(error).__name__).rstrip(".")
+        backend = os.environ.get("MUJOCO_GL", "(not set)")
+        raise ValueError(OPENGL.format(backend, reason)) from error
     if getattr(rendered, "ndim", 0) != 3:
         raise ValueError(
             f"{env}.render() must return an RGB image, got {type(rendered)}. Create gymnasium "

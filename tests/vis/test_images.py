@@ -167,6 +167,18 @@ def test_images_of_environments():
         picture_of(Draws(None))
 
 
+def test_without_opengl_the_error_says_what_mujoco_needs(monkeypatch):
+    class NoDisplay:
+        mujoco_renderer = None
+
+        def render(self):
+            raise RuntimeError("no display.")
+
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(ValueError, match=r"MUJOCO_GL=egl: no display\. .*apt install libegl1"):
+        picture_of(NoDisplay())
+
+
 @pytest.mark.parametrize("show", [lambda x: tile([x]), lambda x: GridImage().add(x[..., 0])])
 def test_values_between_0_and_1_are_refused(show):
     with pytest.raises(ValueError, match="Multiply by 255"):
