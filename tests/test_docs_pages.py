@@ -47,14 +47,15 @@ SLOW = (
     *SCRIPTS[1:],
 )  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))
-BLOCK = re.compile(r"^```(python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\S*).*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = ["--eval-episodes", "2", "--sampler.kind", "serial"]
 LOGS = "from rlpyt.utils.logging import context; context.LOG_DIR = 'logs'\n"
 
 
 def blocks(page):
-    """Return (language, text) of each block of code; commands have none."""
-    return BLOCK.findall((DOCS / f"{page}.md").read_text(encoding="utf-8"))
+    """Return (language, text) of the blocks of Python and of those without a language."""
+    found = BLOCK.findall((DOCS / f"{page}.md").read_text(encoding="utf-8"))
+    return [(language, text) for language, text in found if language in ("", "python")]
 
 
 def commands(text):
@@ -79,6 +80,10 @@ def run_script_of(code, path):
     paths = {"PYTHONPATH": f"{path.parent}:{DOCS.parent}"}
     done = run_script(path, directory=path.parent, environ=paths, timeout_s=200)
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+
+
+def test_blocks_of_other_languages_do_not_hide_those_after_them():
+    assert [language for language, _ in blocks("algorithms/sac")] == ["", "python", "", ""]
 
 
 def marked(page):
