@@ -147,6 +147,7 @@ def _play(
 
     def start(b: int) -> _Episode:
         nonlocal n_started
+        follow_agent(envs[b])
         if hasattr(envs[b], "seed"):
             envs[b].seed(seed + n_started)
         actor.start(b, envs[b].reset())
@@ -172,6 +173,24 @@ def _play(
         if all(row.idle for row in rows):
             return
         yield rows
+
+
+def follow_agent(env: Any) -> None:
+    """Use the camera "track" of a MuJoCo model, unless another one is chosen.
+
+    Gymnasium 1.4 has a free camera by default, which in HalfCheetah, Ant and Swimmer stays where
+    the episode starts, so that the agent runs out of the picture.
+    """
+    base = getattr(env, "unwrapped", env)
+    renderer: Any = getattr(base, "mujoco_renderer", None)
+    chosen = [getattr(base, name, None) for name in ("camera_id", "camera_name")]
+    if chosen != [None, None] or getattr(renderer, "camera_id", None) != -1:
+        return
+    if "trackbodyid" not in (getattr(renderer, "default_cam_config", None) or {}):
+        import mujoco
+
+        camera = mujoco.mjtObj.mjOBJ_CAMERA
+        renderer.camera_id = mujoco.mj_name2id(renderer.model, camera, "track")  # or -1
 
 
 class _Actor:

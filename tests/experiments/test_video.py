@@ -9,10 +9,10 @@ import pytest
 from rlpyt.agents.dqn.vector import dqn_agent_for
 from rlpyt.agents.pg.vector import agent_for
 from rlpyt.agents.random import RandomAgent
-from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.toy import CountEnv
 from rlpyt.experiments import video
-from rlpyt.experiments.video import MAX_WIDTH, record_agent
+from rlpyt.experiments.video import MAX_WIDTH, follow_agent, record_agent
 from rlpyt.vis.images import CAPTION_HEIGHT
 from tests.masked_env import MaskedEnv
 from tests.parts import EchoAgent
@@ -216,3 +216,23 @@ def test_a_failed_video_leaves_no_file(tmp_path):
 def test_invalid_arguments_are_refused(wrong, tmp_path):
     with pytest.raises((TypeError, ValueError), match="|".join(wrong)):
         record_agent(lambda x: 0, "CartPole-v1", tmp_path / "film.gif", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "camera"),
+    [
+        ("HalfCheetah-v5", {}, 0),  # "track", the only camera of the model
+        ("HalfCheetah-v5", {"camera_id": -1}, -1),
+        ("Hopper-v5", {}, -1),  # its free camera has a body to follow
+    ],
+)
+def test_the_camera_follows_the_agent_unless_another_is_chosen(env_id, kwargs, camera):
+    pytest.importorskip("mujoco")
+    env = make(env_id, render_mode="rgb_array", **kwargs)
+    follow_agent(env)
+    assert env.unwrapped.mujoco_renderer.camera_id == camera
+    env.close()
+
+
+def test_environments_without_mujoco_have_no_camera():
+    follow_agent(object())
