@@ -30,6 +30,7 @@ root_doc = "index"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"rlpyt {release}"
+html_static_path = ["images/halfcheetah.mp4", "images/halfcheetah-poster.png"]  # an HTML video
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "text"  # of blocks without a language, which are commands and output

@@ -13,6 +13,7 @@ from tests.programs import run_script
 DOCS = Path(__file__).parents[1] / "docs"
 COMMANDS = [  # pages whose commands run
     "first_run",
+    "tutorial_halfcheetah",
     "concepts",
     "custom_environment",
     "custom_model",
@@ -43,7 +44,7 @@ SCRIPTS = [  # further pages whose Python runs
 ]
 SLOW = (
     *("first_run", "custom_environment", "debugging", "action_masks", "hybrid_actions", "export"),
-    *("dict_observations", "asymmetric_critics"),
+    *("dict_observations", "asymmetric_critics", "tutorial_halfcheetah"),
     *SCRIPTS[1:],
 )  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))
