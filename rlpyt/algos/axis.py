@@ -9,7 +9,7 @@ order in which it would draw them alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -32,6 +32,13 @@ class Trainee(NamedTuple):
 
     algo: RlAlgorithm
     generator: torch.Generator
+
+
+class Inputs(NamedTuple):
+    """Arguments of a loss, trees of tensors, and their leaves."""
+
+    arguments: tuple[Any, ...]
+    leaves: list[Tensor]
 
 
 class Stack:
@@ -77,7 +84,7 @@ class AgentAxis:
         shapes = tuple((key, x.shape, x.dtype) for key, x in places)
         return type(algo), type(algo.agent), shapes, tuple(plain)
 
-    def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Any]) -> list[Any]:
+    def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
         """Evaluate a method of all algorithms.
 
         At the first time the results are compared with those of each agent alone.
@@ -85,7 +92,7 @@ class AgentAxis:
         Args:
             name: name of the method, such as "loss".
             trainees: E agents with the same `signature`.
-            inputs: arguments of the method for each agent, trees of tensors of the same shapes.
+            inputs: arguments of the method for each agent, with leaves of the same shapes.
 
         Returns:
             The results of each agent; what the methods record is recorded.
@@ -113,12 +120,14 @@ class AgentAxis:
             trainee.generator.set_state(state)
         return [self._evaluate_alone(name, t, x) for t, x in zip(trainees, inputs)]
 
-    def _evaluate_alone(self, name: str, trainee: Trainee, inputs: Any) -> Any:
+    def _evaluate_alone(self, name: str, trainee: Trainee, inputs: Inputs) -> Any:
         self._used.setdefault(trainee.algo, set()).add(None)
         with drawing_from(trainee.generator):
-            return getattr(trainee.algo, name)(*inputs)
+            return getattr(trainee.algo, name)(*inputs.arguments)
 
-    def _evaluate(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Any]) -> list[Any]:
+    def _evaluate(
+        self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]
+    ) -> list[Any]:
         algos = [t.algo for t in trainees]
         template, key = algos[0], tuple(map(id, algos))
         if key not in self._stacks:
@@ -137,14 +146,14 @@ class AgentAxis:
             places.append((vars(template), number))
             given.append(torch.tensor([vars(algo)[number] for algo in algos]))
         n = len(given)
-        given += [torch.stack(xs) for xs in zip(*map(all_leaves, inputs), strict=True)]
+        given += [torch.stack(xs) for xs in zip(*(x.leaves for x in inputs), strict=True)]
         mode = AgentAxisMode([t.generator for t in trainees])
         outer = template.recorded.current
         structure: list[Any] = []
 
         def call(*tensors: Tensor) -> list[Tensor]:
             remaining = iter(tensors[n:])
-            arguments = buffer_func(tuple(inputs[0]), lambda _: next(remaining))
+            arguments = filled(inputs[0].arguments, remaining)
             with in_places(places, tensors[:n]), mode:
                 template.recorded.current = {}
                 try:
@@ -164,7 +173,7 @@ class AgentAxis:
         results = []
         for k, (algo, row) in enumerate(zip(algos, rows)):
             self._used.setdefault(algo, set()).add((stack, k))
-            results.append(buffer_func(result, lambda _, row=row: next(row)))
+            results.append(filled(result, row))
             algo.record(**dict(zip(recorded, row)))
         return results
 
@@ -172,7 +181,7 @@ class AgentAxis:
         self,
         name: str,
         trainees: Sequence[Trainee],
-        inputs: Sequence[Any],
+        inputs: Sequence[Inputs],
         results: Sequence[Any],
         states: Sequence[Tensor],
     ) -> str:
@@ -184,7 +193,7 @@ class AgentAxis:
             outer, algo.recorded.current = algo.recorded.current, {}
             try:
                 with torch.no_grad(), drawing_from(generator):
-                    expected = as_tree(getattr(algo, name)(*x))
+                    expected = as_tree(getattr(algo, name)(*x.arguments))
             finally:
                 algo.recorded.current = outer
             if not torch.equal(generator.get_state(), after):
@@ -291,6 +300,13 @@ def all_leaves(tree: Any) -> list[Tensor]:
     leaves: list[Tensor] = []
     buffer_func(tree, leaves.append)
     return leaves
+
+
+def filled(tree: Any, leaves: Iterator[Tensor]) -> Any:
+    """Return a tree with other leaves, in order."""
+    if type(tree) is tuple and all(isinstance(x, Tensor) for x in tree):  # most results
+        return tuple(next(leaves) for _ in tree)
+    return buffer_func(tree, lambda _: next(leaves))
 
 
 def as_tree(result: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.axis import AgentAxis, Trainee, all_leaves
+from rlpyt.algos.axis import AgentAxis, Inputs, Trainee, all_leaves
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.options import RunOptions
@@ -67,8 +67,9 @@ class OneOfMany(Hook):
             def ask(*inputs: Any) -> Any:
                 if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
                     return function(*inputs)
-                shapes = tuple(x.shape for x in all_leaves(inputs))
-                return self.member.ask((LOSS, kind, name, shapes), inputs)
+                given = Inputs(inputs, all_leaves(inputs))
+                shapes = tuple(x.shape for x in given.leaves)
+                return self.member.ask((LOSS, kind, name, shapes), given)
 
             return ask if getattr(algo, name, None) == function else function
 
