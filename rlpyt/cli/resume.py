@@ -1,5 +1,6 @@
 """``rlpyt resume RUN``: resume a run from its latest checkpoint."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import finish
 from rlpyt.experiments.options import CONFIG, read_config
+from rlpyt.experiments.population import members_in, train_and_evaluate
 from rlpyt.experiments.run import rebuilt, train
 from rlpyt.experiments.settings import scheduled_settings
 from rlpyt.experiments.trust import blaming
@@ -22,9 +24,10 @@ from rlpyt.utils.resumption import asked_to_resume
 
 DESCRIPTION = """Resume a run from its latest checkpoint, as if it had never stopped.
 
-RUN is the run directory printed by `rlpyt train`, or that of a script's run. The settings are
-those of the run. With more --steps, schedules of settings (such as algo.linear_lr_schedule, the
-default of ppo) span all of them, so a learning rate that falls rises when the run is resumed."""
+RUN is the run directory printed by `rlpyt train` (with --seeds, that of all runs), or that of a
+script's run. The settings are those of the run. With more --steps, schedules of settings (such as
+algo.linear_lr_schedule, the default of ppo) span all of them, so a learning rate that falls rises
+when the run is resumed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +46,8 @@ def main(args: Sequence[str]) -> int:
     hub.refuse(command.run)
     if script_runs.exists(command.run):
         return _resume_script(command)
+    if not (command.run / CONFIG).exists() and (members := members_in(command.run)):
+        return _resume_members(command, members)
     options, trusted = read_config(command.run, command.trust)
     rundir.check_files(command.run, links=trusted)
     with blaming(command.run / CONFIG, trusted):
@@ -65,6 +70,21 @@ def main(args: Sequence[str]) -> int:
         checks = [] if asked_to_resume(command.run) else [RequireRemainingSteps()]
         hooks = [*checks, ProgressHook(announcement=announcement)]
         train(options, command.run, hooks=hooks, resume=True, finish=finish)
+    return 0
+
+
+def _resume_members(command: Resume, members: Sequence[Path]) -> int:
+    """Resume the runs of a population, in lockstep."""
+    changed = {"steps": command.steps, "device": command.device}
+    given = {k: v for k, v in changed.items() if v is not None}
+    runs = {}
+    with contextlib.ExitStack() as blamed:
+        for path in (path.absolute() for path in members):
+            options, trusted = read_config(path, command.trust)
+            rundir.check_files(path, links=trusted)
+            blamed.enter_context(blaming(path / CONFIG, trusted))
+            runs[path] = rebuilt(options, path).updated(given)
+        train_and_evaluate(runs, resume=True)
     return 0
 
 

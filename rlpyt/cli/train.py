@@ -14,25 +14,19 @@ import tyro
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
-from rlpyt.experiments.finish import finish, save_evaluation
+from rlpyt.experiments.finish import finish
 from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_config
-from rlpyt.experiments.population import (
-    progress_of_first,
-    seed_directories,
-    seeds_of,
-    train_population,
-)
+from rlpyt.experiments.population import seed_directories, seeds_of, train_and_evaluate
 from rlpyt.experiments.presets.families import FAMILIES
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class, algorithm_named
 from rlpyt.experiments.run import train
-from rlpyt.experiments.rundir import program, run_directory, showing_how_to_resume
+from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES
 from rlpyt.utils.recorded import has_marks
 from rlpyt.utils.text import counted
@@ -72,7 +66,8 @@ def main(args: Sequence[str]) -> int:
                 "--seeds trains in one process: leave out --debug, ranks and torchrun."
             )
         with blamed, run_directory(options, given_dir) as run_dir:
-            return _train_seeds(options, seeds, run_dir)
+            train_and_evaluate(seed_directories(options, seeds, run_dir.absolute()))
+            return 0
     if not torchrun.is_first():
         train(options, given_dir or Path())  # rank 0 writes files and prints
         return 0
@@ -116,24 +111,6 @@ def _without_seeds(args: Sequence[str]) -> tuple[list[int] | None, list[str]]:
         return seeds_of(text), rest
     except ValueError as error:
         raise UsageError(f"--seeds: {error}") from None
-
-
-def _train_seeds(options: RunOptions, seeds: Sequence[int], run_dir: Path) -> int:
-    """Train one agent for each seed, evaluate them, and print a table of their returns."""
-    runs = seed_directories(options, seeds, run_dir.absolute())
-    returns: dict[str, str] = {}
-
-    def evaluate(options: RunOptions, path: Path) -> None:
-        if options.eval_episodes:
-            returns[path.name] = str(save_evaluation(options, path))
-
-    try:
-        train_population(runs, first_hooks=[progress_of_first(options, runs)], finish=evaluate)
-    finally:
-        if returns:
-            say(tabulate(returns.items(), tablefmt="plain"))
-    say(f"\nIn {run_dir}: a run for each seed. Try next:\n  {program()} report {run_dir}")
-    return 0
 
 
 @contextlib.contextmanager

@@ -114,7 +114,7 @@ def _train_many(
         else:
             runs = members_of(options, population or (), there)
         spaces = train_population(
-            runs, hooks, [progress_of_first(options, runs)] if progress else [], resume
+            runs, hooks, [progress_of_first(runs)] if progress else [], resume
         )
     return [loaded(d, options=o, spaces=s) for (d, o), s in zip(runs.items(), spaces)]
 

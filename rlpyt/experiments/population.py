@@ -17,11 +17,15 @@ import torch
 from rlpyt.algos.axis import AgentAxis, Inputs, Trainee, all_leaves
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
-from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.finish import save_evaluation
+from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.experiments.run import train
+from rlpyt.experiments.rundir import program
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.lockstep import Answer, Member, run_in_lockstep
 from rlpyt.runners.progress import ProgressHook
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.processes import summary_of
 
 LOSS, STEP = "loss", "step"  # kinds of questions
@@ -183,11 +187,41 @@ def train_population(
     return [member.result for member in members]
 
 
-def progress_of_first(options: RunOptions, runs: Mapping[Path, RunOptions]) -> ProgressHook:
+def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) -> None:
+    """Train runs as `train_population` does, evaluate each, and print their returns."""
+    returns: dict[str, str] = {}
+    directory = next(iter(runs)).parent
+
+    def evaluate(options: RunOptions, path: Path) -> None:
+        if options.eval_episodes:
+            returns[path.name] = str(save_evaluation(options, path))
+
+    try:
+        train_population(runs, (), [progress_of_first(runs)], resume, evaluate)
+    except SystemExit:
+        say(f"Resume with: {program()} resume {directory}")
+        raise
+    finally:
+        if returns:
+            say(tabulate(returns.items(), tablefmt="plain"))
+    say(f"\nIn {directory}: {len(runs)} runs. Try next:\n  {program()} report {directory}")
+
+
+def progress_of_first(runs: Mapping[Path, RunOptions]) -> ProgressHook:
     """Return a hook that shows the progress of the first of several runs."""
-    first, *_ = runs
+    path, options = next(iter(runs.items()))
     text = f"Training {len(runs)} agents, {options.title}, for {{steps}} steps each in "
-    return ProgressHook(announcement=f"{text}{first.parent}; progress of {first.name}:")
+    return ProgressHook(announcement=f"{text}{path.parent}; progress of {path.name}:")
+
+
+def members_in(directory: Path) -> list[Path]:
+    """Return the runs of a population in its directory, in order of their numbers."""
+    found = {
+        int(match[1]): path.parent
+        for path in directory.glob(f"*/{CONFIG}")
+        if (match := re.fullmatch(r"(?:seed|agent)_(\d+)", path.parent.name))
+    }
+    return [found[number] for number in sorted(found)]
 
 
 def seeds_of(text: str) -> list[int]:

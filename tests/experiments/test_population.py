@@ -367,6 +367,12 @@ def test_by_command(tmp_path, capsys):
     assert "seed_5  return" in printed
     assert {x.name for x in (tmp_path / "runs").iterdir()} == {"seed_0", "seed_1", "seed_5"}
     assert (tmp_path / "runs" / "seed_5" / "evaluation.json").exists()
+    with pytest.raises(SystemExit) as ended:
+        main(["resume", str(tmp_path / "runs"), "--steps", "1024"])
+    assert ended.value.code == 0
+    assert "Training 3 agents" in capsys.readouterr().out
+    steps = read_progress(tmp_path / "runs" / "seed_1")["Diagnostics/CumSteps"]
+    assert steps[-1] == 1024
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "0,0", "0-2,1", "-1", "0.5"])
