@@ -17,6 +17,7 @@ import torch
 from rlpyt.algos.axis import AgentAxis, Inputs, Trainee, all_leaves
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
+from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.finish import save_evaluation
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.experiments.run import train
@@ -138,8 +139,11 @@ def train_population(
 
     Raises:
         PopulationError: some runs failed.
+        UnknownName, ValueError, TypeError: see `check_member`.
         SystemExit: a signal stopped the runs.
     """
+    for options in runs.values():
+        check_member(options)
     axis = AgentAxis()
     joining: dict[Member, OneOfMany] = {}
 
@@ -180,11 +184,35 @@ def train_population(
             failed[path] = member.error
         elif member.error is not None:
             raise member.error
+    if len(failed) == len(members) and not any(hook.runner for hook in joining.values()):
+        raise next(iter(failed.values()))  # none has started
     if failed:
         raise PopulationError(failed, len(members))
     if stopped is not None:
         raise stopped
     return [member.result for member in members]
+
+
+def check_member(options: RunOptions) -> None:
+    """Check that a run can be one of a population.
+
+    Raises:
+        UnknownName: the algorithm has no such setting.
+        ValueError, TypeError: a setting is out of range, or the run cannot be one of several.
+    """
+    build_algo(options)
+    wrong = {
+        "device": (options.device, "cpu"),
+        "ranks": (options.ranks, 1),
+        "sampler.asynchronous": (options.sampler.asynchronous, False),
+        "algo.compile_loss": (options.algo.get("compile_loss", False), False),
+    }
+    for name, (value, needed) in wrong.items():
+        if value != needed:
+            raise ValueError(
+                f"{name}={value!r} must be {needed!r} in runs that train several agents as one "
+                "(docs/many_agents.md). Start a run for each, for example by `rlpyt sweep`."
+            )
 
 
 def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) -> None:
@@ -238,16 +266,19 @@ def seeds_of(text: str) -> list[int]:
                 f"seeds={text!r} must list numbers and ranges, such as 0-7 or 0,3,10-12."
             )
         seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
-    repeated = sorted({s for s in seeds if seeds.count(s) > 1})
-    if repeated:
-        raise ValueError(f"seeds={text!r} must name each seed once, got {repeated} several times.")
     return seeds
 
 
 def seed_directories(
     options: RunOptions, seeds: Sequence[int], path: Path
 ) -> dict[Path, RunOptions]:
-    """Return the options of one run for each seed, in ``path/seed_0`` and so on."""
+    """Return the options of one run for each seed, in ``path/seed_0`` and so on.
+
+    Raises:
+        ValueError: there is no seed, or one is there twice.
+    """
+    if not seeds or len({*seeds}) < len(seeds):
+        raise ValueError(f"seeds={[*seeds]} must name at least one seed, and each once.")
     return {path / f"seed_{seed}": options.updated({"seed": seed}) for seed in seeds}
 
 
@@ -260,7 +291,13 @@ def members_of(
         options: what they have in common.
         population: settings of each by name, such as ``{"algo.learning_rate": 1e-3}``.
         path: directory of all.
+
+    Raises:
+        UnknownName: a setting is unknown.
+        ValueError: there are none.
     """
+    if not population:
+        raise ValueError("population=[] must have the settings of at least one agent.")
     return {
         path / f"agent_{i}": options.updated(_nested(settings))
         for i, settings in enumerate(population)

@@ -375,10 +375,29 @@ def test_by_command(tmp_path, capsys):
     assert steps[-1] == 1024
 
 
-@pytest.mark.parametrize("text", ["", "a", "3-1", "0,0", "0-2,1", "-1", "0.5"])
+@pytest.mark.parametrize("text", ["", "a", "3-1", "-1", "0.5"])
 def test_lists_of_seeds_are_checked(text):
     with pytest.raises(ValueError, match="seeds="):
         seeds_of(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("seeds", {"seeds": [0, 0]}),
+        ("seeds", {"seeds": []}),
+        ("population", {"population": []}),
+        ("device", {"seeds": [0, 1], "device": "cuda"}),
+        ("ranks", {"seeds": [0, 1], "ranks": 2}),
+        ("asynchronous", {"seeds": [0, 1], "sampler": {"asynchronous": True}}),
+        ("compile_loss", {"seeds": [0, 1], "compile_loss": True}),
+        ("learning_rat", {"population": [{"algo.learning_rat": 1.0}]}),
+    ],
+)
+def test_what_cannot_be_a_population_is_refused(tmp_path, name, given):
+    with pytest.raises(ValueError, match=name):
+        rlpyt.train("ppo", "CartPole-v1", run_dir=tmp_path / "runs", **given)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_lists_of_seeds():
