@@ -7,6 +7,7 @@ that small networks share the overhead of operations.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -133,7 +134,7 @@ def train_population(
     Args:
         runs: options by run directory. They may differ in seeds and in settings that are numbers;
             runs that differ in shapes are computed apart.
-        hooks: hooks of every run.
+        hooks: hooks, of which every run gets its own copy (by ``copy.deepcopy``).
         first_hooks: hooks of the first run only, such as one that shows progress.
         resume, finish: see `rlpyt.experiments.run.train`.
 
@@ -150,7 +151,7 @@ def train_population(
     def function(path: Path, options: RunOptions, first: bool) -> Callable[[Member], Any]:
         def run(member: Member) -> Any:
             joining[member] = OneOfMany(axis, member)
-            own = [*(first_hooks if first else ()), *hooks, joining[member]]
+            own = [*(first_hooks if first else ()), *copy.deepcopy([*hooks]), joining[member]]
             return train(options, path, hooks=own, resume=resume, finish=finish)
 
         return run

@@ -14,8 +14,9 @@ from rlpyt.algos import axis, axis_functions, axis_step
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.population import PopulationError, seeds_of, train_population
 from rlpyt.experiments.run import train
-from rlpyt.runners.hooks import Hook
+from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress
+from rlpyt.utils.logging.snapshots import read_snapshot
 
 QUIET = {"eval_episodes": 0, "video": False, "log_interval_steps": 10**6}
 SERIAL = {"kind": "serial"}
@@ -107,6 +108,9 @@ class FinalOfEach(Hook):
 
     def __init__(self):
         self.finals = []
+
+    def __deepcopy__(self, memo):
+        return self
 
     def on_end(self, runner):
         self.finals.append((runner.seed, runner.algo.learning_rate, final := Final()))
@@ -327,6 +331,19 @@ def test_settings_that_change_shapes_are_computed_apart(tmp_path):
 
 def _shapes(final):
     return {k: x.shape for k, x in final.parameters.items()}
+
+
+def test_each_run_has_its_own_hooks(tmp_path):
+    runs = {
+        tmp_path / f"seed_{seed}": options_for("ppo", seed, steps=512, log_interval_steps=64)
+        for seed in (3, 4)
+    }
+    train_population(runs, hooks=[KeepBest()])
+    for path, options in runs.items():
+        train(options, path.with_name(f"alone_{path.name}"), hooks=[KeepBest()])
+        best = [read_snapshot(x / "best.pkl") for x in (path, path.with_name(f"alone_{path.name}"))]
+        assert best[0]["return_"] == best[1]["return_"]
+        assert best[0]["itr"] == best[1]["itr"]
 
 
 def test_state_of_the_process_is_as_before(tmp_path):
