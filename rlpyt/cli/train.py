@@ -50,6 +50,9 @@ def main(args: Sequence[str]) -> int:
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
     seeds, args = _without_seeds(args)
+    if seeds is not None and debug:
+        say("rlpyt: error: --debug is for one run: give --seed instead of --seeds", sys.stderr)
+        return 2
     config = _early_flag("--config", args)
     blamed: AbstractContextManager[None] = contextlib.nullcontext()
     if config is None:
@@ -61,10 +64,8 @@ def main(args: Sequence[str]) -> int:
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
     if seeds is not None:
-        if debug or torchrun.place() is not None or options.ranks > 1:
-            raise UsageError(
-                "--seeds trains in one process: leave out --debug, ranks and torchrun."
-            )
+        if torchrun.place() is not None or "--seed" in args:
+            raise UsageError("--seeds cannot be combined with --seed or torchrun.")
         with blamed, run_directory(options, given_dir) as run_dir:
             train_and_evaluate(seed_directories(options, seeds, run_dir.absolute()))
             return 0
@@ -211,7 +212,7 @@ def _command_class(settings: Settings, algo: Any) -> Any:
     run_dir = "run directory; by default data/ALGO-ENV-TIMESTAMP"
     config = "settings of another run (its directory, config.json or hf://user/name), instead of "
     config += "ALGO ENV"
-    seeds = "train one agent for each of these seeds in one process, such as 0-7 or 0,3,5"
+    seeds = "train one agent for each of these seeds in one process, without videos: 0-7 or 0,3,5"
     preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
         flag("run_dir", Path | None, None, help=run_dir),

@@ -10,6 +10,7 @@ from rlpyt.experiments.population import (
     members_of,
     progress_of_first,
     seed_directories,
+    seeds_of,
     train_population,
 )
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded, with_own_seed
@@ -33,7 +34,7 @@ def train(
     hooks: Sequence[Any] = (),
     progress: bool = True,
     debug: bool = False,
-    seeds: Iterable[int] | None = None,
+    seeds: Iterable[int] | str | None = None,
     population: Sequence[Mapping[str, Any]] | None = None,
     **settings: Any,
 ) -> Any:
@@ -58,7 +59,8 @@ def train(
         debug: do everything in this process and thread, also in an asynchronous run or one with
             workers, so that a debugger works; see `rlpyt.in_one_process`.
         seeds: train one agent with each of these seeds, in one process and as one batched network
-            (docs/many_agents.md). Each is an ordinary run, in ``run_dir/seed_0`` and so on.
+            (docs/many_agents.md): numbers, or a text such as "0-7". Each is an ordinary run, in
+            ``run_dir/seed_0`` and so on, with a serial sampler.
         population: train one agent with each of these settings instead, such as
             ``[{"algo.learning_rate": 1e-3}, {"algo.learning_rate": 3e-4}]``, in
             ``run_dir/agent_0`` and so on.
@@ -81,10 +83,12 @@ def train(
     options = options_of(algo, env, agent=agent, preset=preset, **settings)
     options = options.updated({"steps": steps, "seed": seed})
     if seeds is not None or population is not None:
-        if debug or (seeds is not None and population is not None):
-            raise ValueError("give seeds or population, not both, and without debug.")
+        if seeds is not None and (population is not None or seed != 0):
+            raise ValueError("give seeds alone, not with seed or population.")
+        if debug:
+            raise ValueError("debug=True is for one run: leave out seeds and population.")
         given_dir = None if run_dir is None else Path(run_dir)
-        numbers = None if seeds is None else [*seeds]
+        numbers = None if seeds is None else seeds_of(seeds)
         return _train_many(options, numbers, population, given_dir, resume, hooks, progress)
     with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
         options = with_own_seed(options, path) if resume else options

@@ -274,6 +274,12 @@ def read_config(run_dir: Path | str, trust: bool = False) -> tuple[RunOptions, b
 def _without_config(run_dir: Path) -> str:
     """Return the error message for a directory that has no ``config.json``."""
     files = {name for name in SCRIPT_FILES if (run_dir / name).exists()}
+    members = sorted(path.parent.name for path in run_dir.glob(f"*/{CONFIG}"))
+    if members:
+        return (
+            f"{str(run_dir)!r} is not a run, but contains {len(members)}. Give one of them, such "
+            f"as {str(run_dir / members[0])!r}."
+        )
     if not files:
         return (
             f"{str(run_dir)!r} contains no run: it has no {CONFIG}. Give the run directory printed "

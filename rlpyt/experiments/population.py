@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,15 @@ from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.finish import save_evaluation
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.experiments.run import train
-from rlpyt.experiments.rundir import program
+from rlpyt.experiments.rundir import has_checkpoint, program
+from rlpyt.experiments.settings import with_settings
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.lockstep import Answer, Member, run_in_lockstep
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.processes import summary_of
+from rlpyt.utils.seed import check_seed
 
 LOSS, STEP = "loss", "step"  # kinds of questions
 
@@ -41,10 +43,9 @@ class PopulationError(RlpytError, RuntimeError):
     """
 
     def __init__(self, errors: Mapping[Path, Exception], n: int) -> None:
-        lines = [f"{path}: {type(e).__name__}: {summary_of(e)}" for path, e in errors.items()]
-        super().__init__(
-            f"{len(errors)} of {n} runs failed; the others are complete. " + "\n".join(lines)
-        )
+        lines = [f"{path.name}: {summary_of(e).splitlines()[0]}" for path, e in errors.items()]
+        failed = f"{len(errors)} of {n} runs failed in {next(iter(errors)).parent}"
+        super().__init__("\n".join([f"{failed}; the others are complete.", *lines]))
         self.errors = dict(errors)
 
 
@@ -132,8 +133,9 @@ def train_population(
     A run that fails ends alone. A signal ends all after their current iteration.
 
     Args:
-        runs: options by run directory. They may differ in seeds and in settings that are numbers;
-            runs that differ in shapes are computed apart.
+        runs: options by run directory. Their samplers are serial, whatever ``sampler.kind`` is,
+            since all of them give the same batches. Runs that differ in more than seeds and
+            settings that are numbers are computed apart.
         hooks: hooks, of which every run gets its own copy (by ``copy.deepcopy``).
         first_hooks: hooks of the first run only, such as one that shows progress.
         resume, finish: see `rlpyt.experiments.run.train`.
@@ -145,6 +147,7 @@ def train_population(
     """
     for options in runs.values():
         check_member(options)
+    runs = {path: in_this_process(options) for path, options in runs.items()}
     axis = AgentAxis()
     joining: dict[Member, OneOfMany] = {}
 
@@ -216,6 +219,11 @@ def check_member(options: RunOptions) -> None:
             )
 
 
+def in_this_process(options: RunOptions) -> RunOptions:
+    """Return options with a serial sampler."""
+    return options.updated({"sampler": {"kind": "serial", "n_workers": 1}})
+
+
 def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) -> None:
     """Train runs as `train_population` does, evaluate each, and print their returns."""
     returns: dict[str, str] = {}
@@ -229,11 +237,20 @@ def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) ->
         train_population(runs, (), [progress_of_first(runs)], resume, evaluate)
     except SystemExit:
         say(f"Resume with: {program()} resume {directory}")
+        unsaved = [path.name for path in runs if not has_checkpoint(path)]
+        if unsaved:
+            say(f"Without a checkpoint, to be started again: {', '.join(unsaved)}")
         raise
     finally:
         if returns:
             say(tabulate(returns.items(), tablefmt="plain"))
-    say(f"\nIn {directory}: {len(runs)} runs. Try next:\n  {program()} report {directory}")
+    names = [path.name for path in runs]
+    say(
+        f"\nIn {directory}: {names[0]} to {names[-1]}. Try next:\n"
+        f"  {program()} plot {directory} -o curves.png\n"
+        f"  {program()} report {directory}\n"
+        f"  {program()} eval {directory / names[0]} --episodes 100"
+    )
 
 
 def progress_of_first(runs: Mapping[Path, RunOptions]) -> ProgressHook:
@@ -253,13 +270,19 @@ def members_in(directory: Path) -> list[Path]:
     return [found[number] for number in sorted(found)]
 
 
-def seeds_of(text: str) -> list[int]:
-    """Return the seeds that a text such as "0-7,10" lists.
+def seeds_of(given: Any) -> list[int]:
+    """Return seeds that are given as a text, such as "0-7,10", or as numbers.
 
     Raises:
-        ValueError: it is not a list of numbers and ranges.
+        ValueError: the text is not a list of numbers and ranges.
+        TypeError: they are neither.
     """
+    if not isinstance(given, str):
+        if not isinstance(given, Iterable):
+            raise TypeError(f"seeds={given!r} must be several numbers, such as range(8).")
+        return [check_seed(seed) for seed in given]
     seeds: list[int] = []
+    text = given
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
@@ -280,6 +303,7 @@ def seed_directories(
     """
     if not seeds or len({*seeds}) < len(seeds):
         raise ValueError(f"seeds={[*seeds]} must name at least one seed, and each once.")
+    options = in_this_process(options)
     return {path / f"seed_{seed}": options.updated({"seed": seed}) for seed in seeds}
 
 
@@ -297,10 +321,14 @@ def members_of(
         UnknownName: a setting is unknown.
         ValueError: there are none.
     """
-    if not population:
-        raise ValueError("population=[] must have the settings of at least one agent.")
+    if not population or not all(isinstance(settings, Mapping) for settings in population):
+        raise ValueError(
+            f"population={population!r:.80} must be a list with the settings of each agent, as in "
+            '[{"algo.learning_rate": 1e-3}, {"algo.learning_rate": 3e-4}].'
+        )
+    options = in_this_process(options)
     return {
-        path / f"agent_{i}": options.updated(_nested(settings))
+        path / f"agent_{i}": with_settings(options, _nested(settings))
         for i, settings in enumerate(population)
     }
 

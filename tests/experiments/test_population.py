@@ -404,6 +404,8 @@ def test_lists_of_seeds_are_checked(text):
         ("seeds", {"seeds": [0, 0]}),
         ("seeds", {"seeds": []}),
         ("population", {"population": []}),
+        ("seeds alone", {"seeds": [0, 1], "seed": 3}),
+        ("debug", {"seeds": [0, 1], "debug": True}),
         ("device", {"seeds": [0, 1], "device": "cuda"}),
         ("ranks", {"seeds": [0, 1], "ranks": 2}),
         ("asynchronous", {"seeds": [0, 1], "sampler": {"asynchronous": True}}),
@@ -417,7 +419,18 @@ def test_what_cannot_be_a_population_is_refused(tmp_path, name, given):
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_default_sampler_of_an_environment_learns(tmp_path):
+    """CartPole's has workers, which would read other parameters than those that are trained."""
+    options = options_of("ppo", "CartPole-v1")
+    assert options.sampler.kind == "cpu"
+    options = options.updated({**QUIET, "steps": 1024, "algo": {"epochs": 2}})
+    found = together({tmp_path / f"{i}": options.updated({"seed": i}) for i in (3, 4)})
+    expected = alone(options.updated({"seed": 3}), tmp_path / "alone")
+    assert distance(dict((seed, final) for seed, _, final in found)[3], expected) < 1e-5
+
+
 def test_lists_of_seeds():
+    assert seeds_of("0-3") == seeds_of(range(4)) == [0, 1, 2, 3]
     assert seeds_of("0-3,7, 10-11") == [0, 1, 2, 3, 7, 10, 11]
 
 
