@@ -11,7 +11,7 @@ import ctypes
 import random
 import signal
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from greenlet import getcurrent, greenlet
 from rlpyt.utils.logging import logger
 
 NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
+# Signals that a run handles; not all systems have SIGHUP.
+HANDLED = [s for name in ("SIGINT", "SIGTERM", "SIGHUP") if (s := getattr(signal, name, None))]
 
 
 class Question(NamedTuple):
@@ -159,11 +161,13 @@ def run_in_lockstep(
     Raises:
         KeyboardInterrupt: a second Ctrl-C stopped all runs at once.
     """
-    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {s: signal.getsignal(s) for s in HANDLED}
     try:
         for member in members:
-            member.go_on(Answer())
+            _go_on(member, Answer())
             _stop_if_interrupted(member, members)
+            if isinstance(member.error, SystemExit):  # a signal; `answer` tells the others
+                break
         while waiting := [m for m in members if m.question is not None]:
             kinds: dict[Hashable, list[Member]] = {}
             for member in waiting:
@@ -173,12 +177,27 @@ def run_in_lockstep(
             kind, group = max(kinds.items(), key=lambda item: len(item[1]))
             answers = answer(kind, [(m, m.question.content) for m in group if m.question])
             for member, reply in zip(group, answers, strict=True):
-                member.go_on(reply)
+                _go_on(member, reply)
                 _stop_if_interrupted(member, members)
     finally:
-        for number, handler in handlers.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                signal.signal(number, handler)
+        _restore(handlers)
+
+
+def _go_on(member: Member, answer: Answer) -> None:
+    """Let a run continue; if it ends, keep the signal handlers for the others.
+
+    A run restores those that it has found, which may be those of the process.
+    """
+    handlers = {s: signal.getsignal(s) for s in HANDLED}
+    member.go_on(answer)
+    if member.question is None:
+        _restore(handlers)
+
+
+def _restore(handlers: Mapping[int, Any]) -> None:
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 def _stop_if_interrupted(member: Member, members: Sequence[Member]) -> None:
