@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -22,9 +23,11 @@ from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_pla
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, check_losses, sum_of
 from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
 
 TOLERANCE = 1e-3  # of the first evaluation, relative to the largest number
+ALONE = object()  # result of a loss that its agent has to evaluate itself
 
 
 class Trainee(NamedTuple):
@@ -68,7 +71,7 @@ class AgentAxis:
         self._steps: dict[tuple[int, ...], StackedStep] = {}
         # What the next gradient of an agent depends on: (stack, row), or None for its own tensors.
         self._used: dict[RlAlgorithm, set[tuple[Stack, int] | None]] = {}
-        self._checked: set[Hashable] = set()
+        self._checked: set[tuple[str, RlAlgorithm]] = set()
         self._alone: set[Hashable] = set()  # methods that are evaluated one by one
 
     def places(self, algo: RlAlgorithm) -> list[Place]:
@@ -87,7 +90,7 @@ class AgentAxis:
     def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
         """Evaluate a method of all algorithms.
 
-        At the first time the results are compared with those of each agent alone.
+        The first results of an agent are compared with those that it computes alone.
 
         Args:
             name: name of the method, such as "loss".
@@ -95,21 +98,33 @@ class AgentAxis:
             inputs: arguments of the method for each agent, with leaves of the same shapes.
 
         Returns:
-            The results of each agent; what the methods record is recorded.
+            The results of each agent; what the methods record is recorded. ``ALONE`` for agents
+            that have to call the method themselves.
         """
-        kind = (type(trainees[0].algo), name)
-        if kind in self._alone or len(trainees) == 1:
-            return [self._evaluate_alone(name, t, x) for t, x in zip(trainees, inputs)]
-        states = [] if kind in self._checked else [t.generator.get_state() for t in trainees]
+        kind, algos = (type(trainees[0].algo), name), [t.algo for t in trainees]
+        # A new stack moves parameters, which a graph of an agent's own may need for its gradient.
+        moves = tuple(map(id, algos)) not in self._stacks
+        moves = moves and any(None in self._used.get(algo, ()) for algo in algos)
+        if kind in self._alone or len(trainees) == 1 or moves:
+            return self._let_each_evaluate(algos)
+        check = any((name, algo) not in self._checked for algo in algos)
+        states = [t.generator.get_state() for t in trainees]
+        buffers = self._copies_of_buffers(algos) if check else []
         try:
-            results = self._evaluate(name, trainees, inputs)
-            why = self._difference(name, trainees, inputs, results, states) if states else ""
+            results, recorded, stack = self._evaluate(name, trainees, inputs)
+            given = (trainees, inputs, results, states, buffers)
+            why = self._difference(name, *given) if check else ""
         except Exception as error:
-            if kind in self._checked:
+            if not check:
+                for trainee, state in zip(trainees, states):
+                    trainee.generator.set_state(state)
                 raise
             why = summary_of(error)
-        self._checked.add(kind)
+        self._checked.update((name, algo) for algo in algos)
         if not why:
+            for k, (algo, statistics) in enumerate(zip(algos, recorded)):
+                self._used.setdefault(algo, set()).add((stack, k))
+                algo.record(**statistics)
             return results
         warnings.warn(
             f"{kind[0].__name__}.{name} is evaluated for one agent after the other, which takes as "
@@ -118,16 +133,23 @@ class AgentAxis:
         self._alone.add(kind)
         for trainee, state in zip(trainees, states):
             trainee.generator.set_state(state)
-        return [self._evaluate_alone(name, t, x) for t, x in zip(trainees, inputs)]
+        restore(buffers)
+        return self._let_each_evaluate(algos)
 
-    def _evaluate_alone(self, name: str, trainee: Trainee, inputs: Inputs) -> Any:
-        self._used.setdefault(trainee.algo, set()).add(None)
-        with drawing_from(trainee.generator):
-            return getattr(trainee.algo, name)(*inputs.arguments)
+    def _let_each_evaluate(self, algos: Sequence[RlAlgorithm]) -> list[Any]:
+        for algo in algos:
+            self._used.setdefault(algo, set()).add(None)
+        return [ALONE] * len(algos)
+
+    def _copies_of_buffers(self, algos: Sequence[RlAlgorithm]) -> list[tuple[Tensor, Tensor]]:
+        """Return tensors that a loss may change in place, such as statistics, and copies."""
+        own = (owner[key] for algo in algos for owner, key in self.places(algo))
+        return [(x, x.clone()) for x in own if not isinstance(x, torch.nn.Parameter)]
 
     def _evaluate(
         self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]
-    ) -> list[Any]:
+    ) -> tuple[list[Any], list[dict[str, Tensor]], Stack]:
+        """Return results and recorded statistics of each agent, and the stack they depend on."""
         algos = [t.algo for t in trainees]
         template, key = algos[0], tuple(map(id, algos))
         if key not in self._stacks:
@@ -161,7 +183,8 @@ class AgentAxis:
                     recorded = template.recorded.current
                 finally:
                     template.recorded.current = outer
-            if any(map(is_batched, vars(template).values())):
+                    replaced = any(o[key] is not x for (o, key), x in zip(places, tensors))
+            if replaced or any(map(is_batched, vars(template).values())):
                 raise NotImplementedError(f"{name} stores a tensor in an attribute")
             structure[:] = [result, [*recorded]]
             return [*map(torch.as_tensor, all_leaves(result)), *recorded.values()]
@@ -170,12 +193,8 @@ class AgentAxis:
         outputs = vmap(call, randomness="same")(*given)
         rows = [iter(row) for row in zip(*(x.unbind() for x in outputs), strict=True)]
         result, recorded = structure
-        results = []
-        for k, (algo, row) in enumerate(zip(algos, rows)):
-            self._used.setdefault(algo, set()).add((stack, k))
-            results.append(filled(result, row))
-            algo.record(**dict(zip(recorded, row)))
-        return results
+        results = [filled(result, row) for row in rows]  # the rows go on with the statistics
+        return results, [dict(zip(recorded, row)) for row in rows], stack
 
     def _difference(
         self,
@@ -184,8 +203,11 @@ class AgentAxis:
         inputs: Sequence[Inputs],
         results: Sequence[Any],
         states: Sequence[Tensor],
+        buffers: Sequence[tuple[Tensor, Tensor]],
     ) -> str:
         """Return in words how results differ from those of each agent alone; empty: they do not."""
+        changed = [(x, x.clone()) for x, _ in buffers]
+        restore(buffers)
         for trainee, x, result, state in zip(trainees, inputs, results, states):
             algo, generator = trainee.algo, trainee.generator
             after = generator.get_state()
@@ -203,6 +225,7 @@ class AgentAxis:
                 limit = TOLERANCE * max(1.0, float(b.abs().max())) if b.numel() else 0.0
                 if a.shape != b.shape or not torch.allclose(a, b, 0, limit, equal_nan=True):
                     return f"its results differ by {float((a - b).abs().max()):.3g}"
+        restore(changed)
         return ""
 
     def steps(
@@ -253,7 +276,8 @@ class AgentAxis:
                 tensors, row = (own, None) if use is None else (use[0].tensors, use[1])
                 sources += [(x, p, row) for x, p in zip(tensors, own) if p.requires_grad]
             loss = sum_of(losses)
-            found = gradients_of(loss, [x for x, _, _ in sources])
+            # Other agents' losses may be functions of the same graph.
+            found = gradients_of(loss, [x for x, _, _ in sources], retain_graph=True)
             for p in own:
                 p.grad = None
             for g, (_, p, row) in zip(found, sources):
@@ -288,11 +312,28 @@ def places_of(algo: RlAlgorithm) -> list[Place]:
 def differing_numbers(algos: Sequence[RlAlgorithm]) -> list[str]:
     """Return the names of the settings that are not the same number in all algorithms."""
     first, *others = (vars(algo) for algo in algos)
+    cls: Any = type(algos[0])
+    real = real_settings(cls)
     return [
         k
         for k, v in first.items()
-        if isinstance(v, float) and k != "progress" and any(other[k] != v for other in others)
+        if (isinstance(v, float) or (type(v) is int and k in real))
+        and k != "progress"
+        and any(other[k] != v for other in others)
     ]
+
+
+@cache
+def real_settings(cls: Any) -> frozenset[str]:
+    """Return the names of the settings that may be fractions, although users may give an int."""
+    return frozenset(name for name, item in declared(cls).items() if "float" in str(item.type))
+
+
+def restore(copies: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Copy values back into tensors."""
+    with torch.no_grad():
+        for x, copy in copies:
+            x.copy_(copy)
 
 
 def all_leaves(tree: Any) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -40,7 +40,9 @@ def stack_in_place(own: Sequence[Sequence[Tensor]], stacks: Sequence[Tensor]) ->
     return result
 
 
-def gradients_of(loss: Tensor, inputs: Sequence[Tensor]) -> list[Tensor | None]:
+def gradients_of(
+    loss: Tensor, inputs: Sequence[Tensor], retain_graph: bool = False
+) -> list[Tensor | None]:
     """Return gradients in memory of their own, contiguous as fused optimizers expect.
 
     torch gives two tensors that are added, such as the biases of an LSTM, one gradient in common,
@@ -48,7 +50,7 @@ def gradients_of(loss: Tensor, inputs: Sequence[Tensor]) -> list[Tensor | None]:
     """
     result: list[Tensor | None] = []
     seen: set[int] = set()
-    for g in torch.autograd.grad(loss, inputs, allow_unused=True):
+    for g in torch.autograd.grad(loss, inputs, retain_graph=retain_graph, allow_unused=True):
         own = None if g is None else g.contiguous()
         if own is not None and own.data_ptr() in seen:
             own = own.clone()
@@ -77,7 +79,6 @@ class StackedStep:
         self._groups = [[index[id(p)] for p in group["params"]] for group in groups]
         self._began = False
         self._places = places
-        self._direct: dict[Hashable, list[int]] = {}  # indices, by the names of the losses
         self._states: list[Tensor] = []  # stacked states of Adam
         self._stacked_states: Any = None  # what they are the states of
 
@@ -93,7 +94,7 @@ class StackedStep:
         """
         steps = self._steps
         totals = torch.stack([sum_of(parts) for parts in losses])
-        gradients = self._gradients(totals.sum(), stacks, (*losses[0],))
+        gradients = self._gradients(totals.sum(), stacks)
         norms = [self._norms(i, gradients) for i in range(len(self._networks))]
         rows = [[None if n is None else n[k] for n in norms] for k in range(len(steps))]
         if not self._began:  # the check looks at the gradients of the parameters
@@ -122,30 +123,25 @@ class StackedStep:
                 steps[k].optimizer.step()
         return results
 
-    def _gradients(
-        self, total: Tensor, stacks: Sequence[Tensor], names: Hashable
-    ) -> list[Tensor | None]:
+    def _gradients(self, total: Tensor, stacks: Sequence[Tensor]) -> list[Tensor | None]:
         """Return the gradient of a loss for each stack, [E, ...], or ``None``.
 
         Terms that were not evaluated for all agents at once, such as SAC's temperature loss, are
-        functions of the agents' own parameters: which ones is found out once for each set of terms.
+        functions of the agents' own parameters.
         """
         wanted = [i for i, x in enumerate(stacks) if x.requires_grad]
-        own = self._direct.get(names, [i for i in wanted if self._own(i) is not None])
+        own = [i for i in wanted if self._own(i) is not None]
         single = [x for i in own for x in self._own(i) or ()]
         inputs = [stacks[i] for i in wanted] + single
         found = iter(gradients_of(total, inputs))
         by_stack = {i: g for i in wanted if (g := next(found)) is not None}
-        direct = []
         for i in own:
             rows = [next(found) for _ in self._steps]
             if any(g is not None for g in rows):
-                direct.append(i)
                 parameters = self._own(i) or ()
                 zeros = map(torch.zeros_like, parameters)
                 stacked = torch.stack([z if g is None else g for g, z in zip(rows, zeros)])
                 by_stack[i] = by_stack[i] + stacked if i in by_stack else stacked
-        self._direct.setdefault(names, direct)
         return [by_stack.get(i) for i in range(len(stacks))]
 
     def _own(self, index: int) -> list[Tensor] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.axis import AgentAxis, Inputs, Trainee, all_leaves
+from rlpyt.algos.axis import ALONE, AgentAxis, Inputs, Trainee, all_leaves
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.build import build_algo
@@ -66,7 +66,15 @@ class OneOfMany(Hook):
         """Let the algorithm ask for losses and steps."""
         algo, self.runner = runner.algo, runner
         self.trainee = Trainee(algo, self.member.state.torch)
-        kind = self.axis.signature(algo)
+        agent, first = algo.agent, self.axis.signature(algo)
+        # The stack takes the place of the shared memory; workers get copies of the parameters.
+        agent.shared_model = None
+
+        def kind() -> Hashable:
+            if not algo.changes:
+                return first
+            whole = ((k, x) for k in algo.changes if type(x := getattr(algo, k)) is int)
+            return self.axis.signature(algo), tuple(whole)
 
         def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__
@@ -76,16 +84,17 @@ class OneOfMany(Hook):
                     return function(*inputs)
                 given = Inputs(inputs, all_leaves(inputs))
                 shapes = tuple(x.shape for x in given.leaves)
-                return self.member.ask((LOSS, kind, name, shapes), given)
+                result = self.member.ask((LOSS, kind(), name, shapes), given)
+                return function(*inputs) if result is ALONE else result
 
             return ask if getattr(algo, name, None) == function else function
 
         algo.compiled = compiled  # type: ignore[method-assign]
         if algo.gradient_step is not None:
-            algo.gradient_step = AskedStep(algo.gradient_step, self.member, (STEP, kind, ""))
+            algo.gradient_step = AskedStep(algo.gradient_step, self.member, kind, "")
         steps = getattr(algo, "steps", {})
         for name, step in steps.items():
-            steps[name] = AskedStep(step, self.member, (STEP, kind, name))
+            steps[name] = AskedStep(step, self.member, kind, name)
 
     def stop_with(self, signal: int) -> None:
         """Stop the run after its iteration, as if it had received a signal."""
@@ -104,18 +113,21 @@ class AskedStep:
     Args:
         step: the run's own step.
         member: the run.
-        kind: kind of the question.
+        kind: function that returns what runs must have in common to take it together.
+        name: name of the step.
     """
 
-    def __init__(self, step: GradientStep, member: Member, kind: Hashable) -> None:
-        self._step, self._member, self._kind = step, member, kind
+    def __init__(
+        self, step: GradientStep, member: Member, kind: Callable[[], Hashable], name: str
+    ) -> None:
+        self._step, self._member, self._kind, self._name = step, member, kind, name
 
     def __call__(self, losses: Any) -> Any:
         """Take the step."""
         if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
             return self._step(losses)
         parts = losses if isinstance(losses, Mapping) else {"": losses}
-        return self._member.ask(self._kind, (self._step, parts))
+        return self._member.ask((STEP, self._kind(), self._name), (self._step, parts))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._step, name)
@@ -163,6 +175,8 @@ def train_population(
 
     def answer(kind: Hashable, group: list[tuple[Member, Any]]) -> list[Answer]:
         signals = [s for hook in joining.values() if (s := hook.received) is not None]
+        ended = (m.error for m in members if isinstance(m.error, SystemExit))  # before they started
+        signals += [int(error.code or 0) - 128 for error in ended]
         for hook in joining.values() if signals else ():
             hook.stop_with(signals[0])
         trainees = [t for m, _ in group if (t := joining[m].trainee) is not None]
