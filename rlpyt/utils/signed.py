@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -106,7 +107,9 @@ def _signature(document: Mapping[str, Any]) -> str:
 
 def _key_path() -> Path | None:
     with suppress(RuntimeError):  # there is no home directory
-        return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "rlpyt", "key")
+        given = os.environ.get("XDG_CONFIG_HOME", "")  # relative ones are to be ignored
+        root = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+        return root / "rlpyt" / "key"
     return None
 
 
@@ -125,6 +128,20 @@ def _key(path: Path | None) -> bytes:
                 file.flush()
                 os.link(file.name, path)  # fails if another process was faster
     with suppress(OSError, DamagedFile):
-        stored = b"" if path is None else read_regular(path, KEY_BYTES)
-        return stored if len(stored) == KEY_BYTES else key
+        if path is not None and path.is_file() and _is_private(path):
+            stored = read_regular(path, KEY_BYTES)
+            return stored if len(stored) == KEY_BYTES else key
     return key
+
+
+def _is_private(path: Path) -> bool:
+    """Return True if only this user can read and write a file; else warn."""
+    status = path.stat()
+    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    if own and not status.st_mode & 0o077:
+        return True
+    warnings.warn(
+        f"{path} is not used, since other users may read or change it: they could sign runs as "
+        f"yours. Restrict it (chmod 600 {path}), or delete it."
+    )
+    return False

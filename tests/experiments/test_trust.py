@@ -375,6 +375,22 @@ def test_runs_of_another_user_need_the_flag(here, monkeypatch, capsys):
     assert command("eval", "run", "--episodes", 1, "--trust") == 0
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o606])
+def test_a_key_of_which_others_know_is_not_used(mode, here, monkeypatch):
+    """Somebody could sign with it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "shared"))
+    (here / "shared" / "rlpyt").mkdir(parents=True)
+    key = here / "shared" / "rlpyt" / "key"
+    key.write_bytes(bytes(signed.KEY_BYTES))
+    key.chmod(0o600)
+    forged = signed.signed({"a": 1})
+    key.chmod(mode)
+    signed._key.cache_clear()
+    with pytest.warns(UserWarning, match="chmod 600"):
+        assert not signed.is_signed(forged)
+    signed._key.cache_clear()
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
 def test_a_key_that_is_no_file_is_not_read(make, here, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "odd"))
