@@ -21,7 +21,7 @@ from torch.func import vmap
 from rlpyt.algos.axis_functions import AgentAxisMode, is_batched
 from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_place
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.optim import GradientStep, check_losses, sum_of
+from rlpyt.algos.optim import GradientStep, check_losses
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
@@ -275,16 +275,21 @@ class AgentAxis:
             for use in used:
                 tensors, row = (own, None) if use is None else (use[0].tensors, use[1])
                 sources += [(x, p, row) for x, p in zip(tensors, own) if p.requires_grad]
-            loss = sum_of(losses)
+            loss = sum(losses.values(), torch.zeros(()))
             # Other agents' losses may be functions of the same graph.
             found = gradients_of(loss, [x for x, _, _ in sources], retain_graph=True)
-            for p in own:
-                p.grad = None
-            for g, (_, p, row) in zip(found, sources):
-                if g is not None:
-                    own_g = g if row is None else g[row]
-                    p.grad = own_g if p.grad is None else p.grad + own_g
-            return step.apply(loss, losses)
+            # A sum with the same gradients, as a function of the agent's own parameters.
+            terms = [
+                (p * (g if row is None else g[row])).sum()
+                for g, (_, p, row) in zip(found, sources)
+                if g is not None
+            ]
+            parts = {name: x.detach() for name, x in losses.items()}
+            if terms:
+                linear = torch.stack(terms).sum()
+                name = next(iter(parts))
+                parts[name] = parts[name] + (linear - linear.detach())
+            return step(parts)
         except Exception as error:
             return error
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
-from rlpyt.algos.optim import CLIP_EPS, GradientStep, sum_of
+from rlpyt.algos.optim import CLIP_EPS, GradientStep
 
 Place = tuple[dict[str, Any], str]  # a dictionary with a tensor, and its key
 # Updates in place, of the exact classes.
@@ -93,17 +93,17 @@ class StackedStep:
             What the step of each agent returns, or the error that it raises.
         """
         steps = self._steps
-        totals = torch.stack([sum_of(parts) for parts in losses])
+        totals = torch.stack([sum(parts.values(), torch.zeros(())) for parts in losses])
         gradients = self._gradients(totals.sum(), stacks)
         norms = [self._norms(i, gradients) for i in range(len(self._networks))]
         rows = [[None if n is None else n[k] for n in norms] for k in range(len(steps))]
-        if not self._began:  # the check looks at the gradients of the parameters
-            self._give(range(len(steps)), gradients)
-            self._began = True
-        try:
+        if not self._began:
+            self._give(range(len(steps)), gradients)  # the warning names parameters without one
             for step, row in zip(steps, rows):
-                step.check_norms(row)
-        except ValueError as error:
+                step.warn_without_gradient(row)
+            self._began = True
+        if all(n is None for n in norms):
+            error = ValueError("the loss depends on no parameter of this optimizer.")
             return [error] * len(steps)
         present = [n for n in norms if n is not None]
         numbers = torch.cat((*present, totals.detach().unsqueeze(1)), 1).tolist()

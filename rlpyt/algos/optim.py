@@ -188,8 +188,10 @@ class GradientStep:
             TypeError: a loss is not a tensor.
         """
         parts = losses if isinstance(losses, Mapping) else {"": losses}
+        loss, *others = parts.values()
         try:
-            loss = sum_of(parts)
+            for other in others:
+                loss = loss + other
             if torch.is_inference_mode_enabled():  # see ``RlAlgorithm.explained``
                 return self.by_network(
                     [loss.new_zeros(n.n_members or 1) for n in self.networks], loss
@@ -200,17 +202,12 @@ class GradientStep:
         except (AttributeError, TypeError, RuntimeError):
             check_losses(parts)
             raise
-        return self.apply(loss, parts)
-
-    def apply(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> Any:
-        """Check and clip the gradients of a loss, and take the step.
-
-        Args:
-            loss: the loss, of whose gradients the parameters have one.
-            parts: its terms by name.
-        """
         norms = [network.norms() for network in self.networks]
-        found = self.check_norms(norms)
+        found = [n for n in norms if n is not None]
+        if not found:
+            raise ValueError("the loss depends on no parameter of this optimizer.")
+        if len(self._with_gradient) < len(self.networks):
+            self.warn_without_gradient(norms)
         # Check both: with clipped errors an infinite loss can have a finite gradient.
         if loss.device.type == "cpu":
             numbers = [x for n in found for x in n.tolist()] + [loss.item()]
@@ -225,19 +222,6 @@ class GradientStep:
         self.optimizer.step()
         return self.by_network(norms, loss)
 
-    def check_norms(self, norms: list[torch.Tensor | None]) -> list[torch.Tensor]:
-        """Return the norms of the networks that have a gradient; warn of parameters without one.
-
-        Raises:
-            ValueError: there is none.
-        """
-        found = [n for n in norms if n is not None]
-        if not found:
-            raise ValueError("the loss depends on no parameter of this optimizer.")
-        if len(self._with_gradient) < len(self.networks):
-            self._warn_without_gradient(norms)
-        return found
-
     def by_network(self, norms: Sequence[torch.Tensor | None], loss: torch.Tensor) -> Any:
         """Return norms in the form in which a step returns them."""
         if len(norms) == 1 and norms[0] is not None:
@@ -245,7 +229,7 @@ class GradientStep:
         pairs = zip(self.networks, norms, strict=True)
         return {n.name: n.no_norms(loss) if own is None else own for n, own in pairs}
 
-    def _warn_without_gradient(self, norms: list[torch.Tensor | None]) -> None:
+    def warn_without_gradient(self, norms: Sequence[torch.Tensor | None]) -> None:
         """Warn of parameters without gradient when a network gets its first gradient."""
         for network, own in zip(self.networks, norms):
             if own is not None and network.name not in self._with_gradient:
@@ -309,14 +293,6 @@ class GradientStep:
 
     def _name(self, parameter: torch.nn.Parameter) -> str:
         return self._names.get(parameter, f"a parameter of shape {tuple(parameter.shape)}")
-
-
-def sum_of(losses: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Return the sum of losses."""
-    loss, *others = losses.values()
-    for other in others:
-        loss = loss + other
-    return loss
 
 
 def check_losses(losses: Mapping[str, Any]) -> None:
