@@ -1,13 +1,14 @@
 """Updates per second of many agents as one, and the time of ten seeds to a return.
 
     python -m benchmarks.population            # updates per second, 1 to 32 agents
+    python -m benchmarks.population --hidden 256 --agents 1 8
     python -m benchmarks.population --to 475   # ten seeds of CartPole, as one and one by one
 
 PPO on CartPole with one torch thread. Updates per second are those of the second half of each run,
-with two layers of 64 units and minibatches of 64, sampling included. With ``--to`` every run stops
-when the mean return of its latest episodes reaches the number; the runs one by one are divided by
-the number of cores, as if each core had always had one. The result is written to
-benchmarks/results/population.json.
+with two layers of 64 units (``--hidden``) and minibatches of 64, sampling included. With ``--to``
+every run stops when the mean return of its latest episodes reaches the number; the time of the runs
+one by one is divided by the number of cores, as if each core had always had one. The result is
+written to benchmarks/results/population.json.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rlpyt.runners.hooks import Hook, StopAtReturn
 
 RESULTS = Path(__file__).parent / "results" / "population.json"
 SAMPLER = {"kind": "serial", "batch_T": 128, "batch_B": 8}
-UPDATES = {"minibatches": 16, "epochs": 10, "hidden_sizes": [64, 64]}
+UPDATES = {"minibatches": 16, "epochs": 10}
 QUIET: dict[str, Any] = {"progress": False, "eval_episodes": 0, "video": False}
 ITERATIONS = 10
 
@@ -44,7 +45,7 @@ class Clock(Hook):
         self.times.setdefault(itr, []).append(time.perf_counter())
 
 
-def updates_per_second(n_agents: int) -> float:
+def updates_per_second(n_agents: int, hidden: int) -> float:
     """Return the updates per second of all agents together."""
     Clock.times.clear()
     with tempfile.TemporaryDirectory() as directory:
@@ -58,6 +59,7 @@ def updates_per_second(n_agents: int) -> float:
             sampler=SAMPLER,
             hooks=[Clock()],
             run_dir=Path(directory, "runs"),
+            hidden_sizes=[hidden, hidden],
             **UPDATES,
             **QUIET,
         )
@@ -88,14 +90,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=float, help="measure the time of ten seeds to this return")
     parser.add_argument("--agents", type=int, nargs="+", default=[1, 8, 16, 32])
+    parser.add_argument("--hidden", type=int, default=64, help="units of each of two layers")
     args = parser.parse_args()
     torch.set_num_threads(1)
     result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if args.to is None:
-        rates = {n: updates_per_second(n) for n in args.agents}
+        rates = {n: updates_per_second(n, args.hidden) for n in args.agents}
         for n, rate in rates.items():
             print(f"{n:3} agents: {rate:8.0f} updates/s, {rate / rates[args.agents[0]]:.2f} times")
-        result["updates_per_second"] = {str(n): round(rate, 1) for n, rate in rates.items()}
+        name = f"updates_per_second_{args.hidden}"
+        result[name] = {str(n): round(rate, 1) for n, rate in rates.items()}
     else:
         together = seconds_to(args.to, range(10))
         each = [seconds_to(args.to, [seed]) for seed in range(10)]
