@@ -292,11 +292,12 @@ def test_the_others_go_on_without_one_that_stops(tmp_path):
 
 
 def test_a_signal_stops_all_and_each_resumes_alone(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
     runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
     with pytest.raises(SystemExit) as stopped:
         train_population(runs, hooks=[FailsAt(4, "signal")])
     assert stopped.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
     final = Final()
     train(options_for("ppo", 3), tmp_path / "seed_3", hooks=[final], resume=True)
     expected = alone(options_for("ppo", 3), tmp_path / "alone")
@@ -442,6 +443,7 @@ def test_paths_are_absolute_for_environments_that_change_directory(tmp_path, mon
 
 def test_a_signal_stops_the_others_after_one_has_ended(tmp_path):
     """The run that ends first restores the handlers that it has found: those of the process."""
+    before = signal.getsignal(signal.SIGTERM)
 
     class StopThenSignal(Hook):
         def on_iteration(self, runner, itr):
@@ -456,7 +458,7 @@ def test_a_signal_stops_the_others_after_one_has_ended(tmp_path):
         train_population(runs, hooks=[StopThenSignal()])
     assert stopped.value.code == 143
     assert all([*(path / "checkpoint").iterdir()] for path in runs)
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_signal_while_one_starts_stops_all(tmp_path):
