@@ -64,7 +64,7 @@ def main(args: Sequence[str]) -> int:
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
     if seeds is not None:
-        if torchrun.place() is not None or "--seed" in args:
+        if torchrun.place() is not None or _early_flag("--seed", args) is not None:
             raise UsageError("--seeds cannot be combined with --seed or torchrun.")
         with blamed, run_directory(options, given_dir) as run_dir:
             train_and_evaluate(seed_directories(options, seeds, run_dir.absolute()))

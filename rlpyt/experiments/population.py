@@ -66,9 +66,7 @@ class OneOfMany(Hook):
         """Let the algorithm ask for losses and steps."""
         algo, self.runner = runner.algo, runner
         self.trainee = Trainee(algo, self.member.state.torch)
-        agent, first = algo.agent, self.axis.signature(algo)
-        # The stack takes the place of the shared memory; workers get copies of the parameters.
-        agent.shared_model = None
+        first = self.axis.signature(algo)
 
         def kind() -> Hashable:
             if not algo.changes:

@@ -26,7 +26,7 @@ HANDLED = [s for name in ("SIGINT", "SIGTERM", "SIGHUP") if (s := getattr(signal
 
 
 class Question(NamedTuple):
-    """What a run asks for.
+    """Request of a run, which waits for the answer.
 
     Attributes:
         kind: questions of the same kind are answered together.

@@ -1,4 +1,4 @@
-"""What a TrajInfo keeps between steps survives a checkpoint."""
+"""Entries that a TrajInfo keeps between steps survive a checkpoint."""
 
 from collections import Counter, defaultdict, deque, namedtuple
 
