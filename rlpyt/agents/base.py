@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlpyt.agents.arguments import NAME, SIZE, SharedArguments
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.spaces import SPACE_ARGUMENTS
@@ -63,6 +64,8 @@ class BaseAgent(Recorded):
             derive from ``RecurrentAgentMixin``; otherwise ``None``.
         settings: named arrays, such as epsilon's schedule, that the master changes during a run and
             workers read. They are in shared memory, so write them in place.
+        arguments: keeps plain arguments of the constructor equal in all processes, so that an
+            attribute assigned in a hook has its effect in the next batch, see ``changeable``.
         group: index of the group of environments that the agent acts for, see ``set_group``.
         rows: indices of the environments of the next call, among the ``env_ranks`` of
             ``collector_initialize``, if the sampler acts in tiles; ``None``: all of the group.
@@ -91,6 +94,7 @@ class BaseAgent(Recorded):
     mask_sizes: tuple[int, ...] | None = None
     masks_choices = False  # True if the distribution takes the mask, and not the model
     policy_observation: Sequence[str] | None = None
+    changeable: tuple[str, ...] = ()  # a ready agent's arguments that may change during a run
 
     def __init__(
         self,
@@ -114,7 +118,8 @@ class BaseAgent(Recorded):
         self.env_spaces: Any = None
         self.env_model_kwargs: dict[str, Any] = {}
         self.observation_only = False
-        self.settings: dict[str, np.ndarray[Any, Any]] = {}
+        self.settings: dict[str, np.ndarray[Any, Any]] = {NAME: np.zeros(SIZE, np.uint8)}
+        self.arguments = SharedArguments()
         self.group = 0
         self.rows: tuple[int, ...] | None = None
         if self.takes_memory and self.model_kwargs.get("memory") is not None:
@@ -189,6 +194,7 @@ class BaseAgent(Recorded):
         self._inspect_models()
         if self.initial_model_state_dict is not None:
             self._load_initial_state(self.initial_model_state_dict)
+        self.arguments.bind(self)
         if share_memory:
             self.bind_shared_memory(SharedWeights(self.model, self.settings))
             self.shared_model = self.model
@@ -282,7 +288,8 @@ class BaseAgent(Recorded):
     # Parameters for other processes.
 
     def sync_shared_memory(self) -> None:
-        """Publish the master's parameters to the workers; does nothing if the model is shared."""
+        """Publish the master's parameters, unless the model is shared, and changed arguments."""
+        self.arguments.write(self)
         if self.shared_weights is not None and unwrap_ddp(self.model) is not self.shared_model:
             self.shared_weights.publish(unwrap_ddp(self.model))
 
@@ -296,6 +303,7 @@ class BaseAgent(Recorded):
         if self.mailbox is None:
             self.sync_shared_memory()
         else:
+            self.arguments.write(self)
             self.mailbox.put(unwrap_ddp(self.model), self.settings)
 
     def recv_shared_memory(self) -> None:
@@ -557,6 +565,7 @@ class BaseAgent(Recorded):
 
     def sample_mode(self, itr: int) -> None:
         """Prepare for sampling in iteration ``itr``; select the recurrent state of sampling."""
+        self.arguments.take(self)
         self._set_training(False)
         self._mode = "sample"
         if self.memory is not None:
@@ -564,6 +573,7 @@ class BaseAgent(Recorded):
 
     def eval_mode(self, itr: int) -> None:
         """Prepare for evaluation at iteration ``itr``; clear the recurrent state of evaluation."""
+        self.arguments.take(self)
         self._set_training(False)
         self._mode = "eval"
         if self.memory is not None:

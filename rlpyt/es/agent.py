@@ -73,7 +73,7 @@ class EsAgent(BaseAgent):
         self._n_outputs = int(n) if self.scale is None else self.scale.size  # type: ignore[arg-type]
         self._n_rows = global_B
         self._env_ranks = self._row_policies = None
-        self.settings = {"seeds": np.full(global_B, -1, np.int64)}
+        self.settings["seeds"] = np.full(global_B, -1, np.int64)
         super().initialize(env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
 
     def _build_model(self) -> torch.nn.Module:

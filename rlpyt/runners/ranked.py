@@ -53,7 +53,8 @@ class Ranked(MinibatchRlBase):
     _save_requested = False  # by a hook; all ranks save after the iteration
     _saving = False  # all ranks have agreed to save
     _others_states: Sequence[dict[str, Any]] = ()
-    _shared_changes: Mapping[str, Any] = MappingProxyType({})  # settings sent to the other ranks
+    # settings sent to the other ranks
+    _shared_changes: Mapping[str, Any] = MappingProxyType({"algo": {}, "agent": {}})
 
     def __init__(
         self,
@@ -232,7 +233,14 @@ class Ranked(MinibatchRlBase):
     @property
     def _has_changes(self) -> bool:
         """Return True if hooks of rank 0 have changed settings since the last iteration."""
-        return self.rank == 0 and self.algo.changes != self._shared_changes
+        return self.rank == 0 and self._changes() != self._shared_changes
+
+    def _changes(self) -> dict[str, dict[str, Any]]:
+        """Return the changed settings of algorithm and agent."""
+        return {
+            "algo": dict(self.algo.changes),
+            "agent": dict(self.agent.arguments.changes(self.agent)),
+        }
 
     def share_settings(self, changed: bool | None = None) -> None:
         """Change settings in all ranks as hooks have changed them in rank 0.
@@ -247,8 +255,8 @@ class Ranked(MinibatchRlBase):
             changed = bool(self.ranks.all_reduce_max([int(self._has_changes)])[0])
         if not changed:
             return
-        changes = dict(self.algo.changes)
-        for name, value in changes.items():
+        changes = self._changes()
+        for name, value in changes["algo"].items():
             if callable(value):
                 raise ValueError(
                     f"{name} must not become a function during a run of several ranks, got "
@@ -258,7 +266,8 @@ class Ranked(MinibatchRlBase):
         self._shared_changes = changes
         first = self.ranks.all_gather(changes if self.rank == 0 else {})[0]
         if self.rank:
-            self.algo.change(first)
+            self.algo.change(first["algo"])
+            self.agent.arguments.assign(self.agent, first["agent"])
 
     def save_checkpoint(self, itr: int) -> Any:
         """Save the states of all ranks in rank 0; return the path, or ``None``.

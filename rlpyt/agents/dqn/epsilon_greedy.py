@@ -31,7 +31,10 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         ValueError: a number is out of range, or ``eps_final`` exceeds ``eps_init``.
     """
 
+    changeable = ("eps_init", "eps_final", "eps_final_min", "eps_eval")
     eps_sample: Any  # current epsilon of sampling: a number, or an array over environments
+    _global_B = 1
+    _env_ranks: list[int] | None = None  # of this process's environments
 
     def __init__(
         self,
@@ -59,8 +62,6 @@ class EpsilonGreedyAgentMixin(BaseAgent):
         self.eps_eval = eps_eval
         self.eps_init: Any = eps_init
         self.eps_final: Any = eps_final
-        self._scalars = (float(eps_init), float(eps_final))
-        self._mean_final = float(eps_final)  # over the environments of all processes
         self.eps_sample = eps_init
         self.settings["eps_itr"] = np.zeros(2)
         self.set_epsilon_itr_min_max(eps_itr_min, eps_itr_max)
@@ -101,20 +102,31 @@ class EpsilonGreedyAgentMixin(BaseAgent):
             self.make_vec_eps(global_B, env_ranks)
 
     def make_vec_eps(self, global_B: int, env_ranks: Sequence[int]) -> None:
-        """Set the final epsilon of each of these environments, out of ``global_B``."""
-        first, last = self._scalars
-        if self.eps_final_min is None or self.eps_final_min == last:
-            return
-        spread = log_spaced(self.eps_final_min, last, global_B)
-        self._mean_final = float(spread.mean())
-        self.eps_final = spread[list(env_ranks)]
-        self.eps_init = np.full(len(self.eps_final), first)
-        self.eps_sample = self.eps_init
+        """Use the final epsilon of each of these environments, out of ``global_B``."""
+        self._global_B, self._env_ranks = global_B, list(env_ranks)
+
+    @property
+    def eps_final(self) -> Any:
+        """Return the epsilon after annealing: a number, or [n] of this process's environments."""
+        final = self._all_final()
+        is_own = self._env_ranks is None or final is vars(self)["eps_final"]
+        return final if is_own else final[self._env_ranks]
+
+    @eps_final.setter
+    def eps_final(self, value: Any) -> None:
+        vars(self)["eps_final"] = value
+
+    def _all_final(self) -> Any:
+        """Return the final epsilon of all environments of all processes, a number or an array."""
+        least, final = self.eps_final_min, vars(self)["eps_final"]
+        if least is None or np.ndim(final) or least == final:  # an array is a subclass's own
+            return final
+        return log_spaced(least, final, self._global_B)
 
     def mean_epsilon(self, itr: int) -> float:
         """Return the mean epsilon of all environments when sampling in iteration ``itr``."""
         ramp = (self.eps_itr_min, self.eps_itr_max)
-        return float(annealed(itr, *ramp, self._scalars[0], self._mean_final))
+        return float(annealed(itr, *ramp, np.mean(self.eps_init), np.mean(self._all_final())))
 
     def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
         """Sample with this epsilon, a number or one per environment, until the mode changes.

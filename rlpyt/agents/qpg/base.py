@@ -83,6 +83,7 @@ class QpgAgent(BaseAgent):
 
     family = "rlpyt.agents.qpg"
     QModelCls: Any = None
+    changeable = ("action_std", "pretrain_std")
     has_target_policy = False
     hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
     action_std: float | None = None

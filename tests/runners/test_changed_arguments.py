@@ -1,0 +1,153 @@
+"""Arguments of agents that hooks change act in all processes that choose actions."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlpyt.agents.dqn.vector import DqnMlpAgent
+from rlpyt.agents.pg.categorical import CategoricalPgAgent
+from rlpyt.agents.qpg.td3_agent import Td3Agent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs.gym import GymEnvWrapper
+from rlpyt.runners.async_rl import AsyncRl
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.gpu_sampler import AsyncGpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from tests.parts import SmallMlp
+from tests.runners.sync_parts import same, sync_runner
+from tests.runners.test_async_rl import ONE, RUNS, TWO, run
+from tests.runners.test_off_policy import NARROW
+
+CPU = dict(n_workers=2, worker_torch_threads=1)
+
+
+class Change(Hook):
+    """Assigns an attribute of the agent at the start (-1) or after an iteration."""
+
+    def __init__(self, after=1, **values):
+        self.after, self.values = after, values
+
+    def on_start(self, runner):
+        self.on_iteration(runner, -1)
+
+    def on_iteration(self, runner, itr):
+        if itr == self.after:
+            for name, value in self.values.items():
+                setattr(runner.agent, name, value)
+
+
+class HoldsAction:
+    """A user's agent that takes a given action, if there is one."""
+
+    def __init__(self, held=None, **kwargs):
+        super().__init__(**kwargs)
+        self.held = held
+
+    def choose(self, outputs, sample):
+        action, fields = super().choose(outputs, sample)
+        return (action if self.held is None else 0 * action + self.held), fields
+
+
+class Held(HoldsAction, DqnMlpAgent):
+    """Learns action values."""
+
+
+class HeldPolicy(HoldsAction, CategoricalPgAgent):
+    """Learns a policy."""
+
+
+def actions_of(runner):
+    return runner.algo.replay_buffer.samples.action[: runner.n_itr * runner.sampler.batch_spec.T]
+
+
+def dqn_run(Sampler=SerialSampler, hooks=(), agent=None, Runner=MinibatchRl, **kwargs):
+    RUNS["changed"] = lambda: (
+        DQN(min_steps_learn=0, batch_size=8, replay_size=1000, eps_steps=10_000),
+        agent or DqnMlpAgent(model_kwargs=NARROW, eps_final_min=0.001, eps_final=0.4),
+    )
+    sampler = dict(deterministic_acting=True)
+    return run("changed", Runner, Sampler, sampler=sampler, hooks=[*hooks], **kwargs)
+
+
+@pytest.mark.parametrize("Sampler", [CpuSampler, GpuSampler, AlternatingSampler])
+def test_exploration_changed_in_a_hook_is_that_of_the_serial_sampler(Sampler):
+    hooks = [Change(1, eps_init=0.1, eps_final=0.05), Change(3, eps_final_min=0.02)]
+    serial = dqn_run(hooks=hooks)
+    there = dqn_run(Sampler, hooks, affinity=CPU)
+    assert (actions_of(serial) == actions_of(there)).all()
+    unchanged = actions_of(dqn_run())
+    assert (actions_of(serial) != unchanged).any()
+
+
+def test_each_changed_epsilon_acts_and_the_mean_is_logged():
+    def mean(**changes):
+        hooks = [Change(1, **changes)]
+        runner = dqn_run(CpuSampler, hooks, affinity=CPU)
+        return runner.algo.statistics()["Epsilon"]
+
+    least = mean(eps_init=0.0)
+    assert mean(eps_init=0.5) == pytest.approx(0.5 / 1.0 * (mean() - least) + least)
+    assert mean(eps_final=0.001) < mean()
+
+
+@pytest.mark.parametrize(
+    "Sampler, affinity",
+    [(AsyncSerialSampler, None), (AsyncCpuSampler, TWO), (AsyncGpuSampler, ONE)],
+)
+def test_an_argument_of_a_users_agent_reaches_asynchronous_samplers(Sampler, affinity):
+    def agent():
+        return Held(model_kwargs=NARROW)
+
+    for value in (0, 1):
+        hooks = [Change(1, held=value)]
+        runner = dqn_run(Sampler, hooks, agent(), AsyncRl, affinity=affinity, max_lead=0)
+        actions = np.asarray(actions_of(runner))
+        T = runner.sampler.batch_spec.T
+        assert (actions[-T:] == value).all() and {0, 1} == {*actions[:T].ravel().tolist()}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_arguments_changed_in_a_hook_act_in_all_ranks(back):
+    hooks = [Change(-1, held=1), *([Change(0, held=None)] if back else [])]
+    first = sync_runner(agent=HeldPolicy(ModelCls=SmallMlp), hooks=hooks)
+    first.train()
+    hooks = [Change(0, held=None)] if back else []
+    second = sync_runner(agent=HeldPolicy(held=1, ModelCls=SmallMlp), hooks=hooks)
+    second.train()
+    assert first.world_size == 2 and same(first.agent.state_dict(), second.agent.state_dict())
+    untouched = sync_runner(agent=HeldPolicy(ModelCls=SmallMlp))
+    untouched.train()
+    assert not same(first.agent.state_dict(), untouched.agent.state_dict())
+
+
+@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+@pytest.mark.parametrize("name, value", [("fast_acting", False), ("policy_observation", "x")])
+def test_arguments_that_are_read_once_cannot_be_changed(Sampler, name, value):
+    with pytest.raises(AttributeError, match=f"^{name} of DqnMlpAgent"):
+        dqn_run(Sampler, [Change(1, **{name: value})], affinity=CPU)
+
+
+@pytest.mark.parametrize("name", ["target_noise_std", "action_noise_clip", "n_critics"])
+def test_an_argument_that_a_ready_agent_reads_once_is_refused(name):
+    agent = Td3Agent(model_kwargs=dict(hidden_sizes=[8]), q_model_kwargs=dict(hidden_sizes=[8]))
+    agent.initialize(GymEnvWrapper(gymnasium.make("Pendulum-v1")).spaces)
+    agent.action_std = 0.3
+    agent.sync_shared_memory()
+    setattr(agent, name, 3)
+    with pytest.raises(AttributeError, match=f"^{name} of Td3Agent"):
+        agent.sync_shared_memory()
+
+
+def test_values_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="held"):
+        dqn_run(hooks=[Change(1, held="x" * 2000)], agent=Held(model_kwargs=NARROW))
+    with pytest.raises(TypeError, match="held"):
+        dqn_run(hooks=[Change(1, held=np.zeros(3))], agent=Held(model_kwargs=NARROW))
+    with pytest.raises(ValueError, match="epsilon"):
+        dqn_run(CpuSampler, [Change(1, eps_init=7.0)], affinity=CPU)
