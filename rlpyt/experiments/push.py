@@ -19,6 +19,7 @@ from rlpyt.experiments.options import CONFIG
 from rlpyt.experiments.registry import origin
 from rlpyt.experiments.run import Evaluation, Run
 from rlpyt.runners.runner import PARTS_FILE
+from rlpyt.spaces.record import record_of
 from rlpyt.utils.checkpoint import MANIFEST, save_checkpoint
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
@@ -70,7 +71,8 @@ def write_model(run: Run, folder: Path, repo_id: str) -> None:
     Raises:
         ValueError: settings of the run contain a path of this machine.
     """
-    state = {"agent": run.agent.state_dict(), "itr": run.itr}
+    spaces = record_of(run.agent.env_spaces)
+    state = {"agent": run.agent.state_dict(), "itr": run.itr, "spaces": spaces}
     save_checkpoint(folder, state).rename(folder / rundir.AGENT)
     if run.options is None:
         name, described = PARTS_FILE, script_runs.ScriptRun(run.path, trust=True).published()

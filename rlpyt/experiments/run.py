@@ -30,6 +30,7 @@ from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
 from rlpyt.spaces.elements import check_first
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
+from rlpyt.spaces.record import check_spaces
 from rlpyt.utils import torchrun
 from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
@@ -141,10 +142,10 @@ def _set_initial_agent(agent: Any, options: RunOptions) -> None:
         return
     path = hub.local_path(options.init_from)
     if path.is_file():
-        state, _ = _snapshot_agent(path)
+        state, _, saved_spaces = _snapshot_agent(path)
     elif path.is_dir():
         rundir.check_files(path, links=True)
-        state, _ = _saved_agent(path, path / rundir.CHECKPOINTS)
+        state, _, saved_spaces = _saved_agent(path, path / rundir.CHECKPOINTS)
     else:
         raise FileNotFoundError(f"init_from: run directory not found: {options.init_from!r}")
     recipe = with_tasks(env_recipe(options.env, options.env_args), options)
@@ -167,6 +168,7 @@ def _set_initial_agent(agent: Any, options: RunOptions) -> None:
             f"run's, but {'; '.join(wrong[:4])}{more}. Use its settings of the agent, and an "
             "environment with the same spaces."
         )
+    check_spaces(saved_spaces, spaces, f"the agent of {options.init_from}")
     agent.initial_model_state_dict = state
 
 
@@ -592,7 +594,9 @@ def loaded(
             options, trusted = read_config(path, trust)
         file, checkpoints = path / CONFIG, path / rundir.CHECKPOINTS
     rundir.check_files(path, links=trusted or hub.is_reference(run_dir))
-    state, itr = _best_agent(path) if best else _saved_agent(path, checkpoints)
+    keeps_best = options is not None and options.keep_best
+    saved = _best_agent(path, keeps_best) if best else _saved_agent(path, checkpoints)
+    state, itr, saved_spaces = saved
     with blaming(file, trusted):
         if options is None:
             recipe, name = script.recipe(), script.name
@@ -605,6 +609,7 @@ def loaded(
             agent = build_agent(options, spaces)
         use_saved_convolutions(agent, state)
         agent.initialize(spaces)
+    check_spaces(saved_spaces, spaces, f"the agent of {path}")
     try:
         agent.load_state_dict(state)
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -616,20 +621,22 @@ def loaded(
     return Run(path, options, recipe, agent, itr, name, best)
 
 
-def _best_agent(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the state of the agent in best.pkl, and its iteration."""
+def _best_agent(path: Path, keeps_best: bool) -> tuple[dict[str, Any], int, Any]:
+    """Return the state of the agent in best.pkl, its iteration, and the record of its spaces."""
     if not (path / rundir.BEST).exists():
-        raise FileNotFoundError(
-            f"{path} has no {rundir.BEST}: train with keep_best=True (--keep-best)."
-        )
+        why = "train with keep_best=True (--keep-best)."
+        if keeps_best:
+            why = "no episode has ended yet. Train longer, or load the last agent without best."
+        raise FileNotFoundError(f"{path} has no {rundir.BEST}: {why}")
     return _snapshot_agent(path / rundir.BEST)
 
 
-def _snapshot_agent(file: Path) -> tuple[dict[str, Any], int]:
-    """Return the agent's state and iteration in a snapshot."""
+def _snapshot_agent(file: Path) -> tuple[dict[str, Any], int, Any]:
+    """Return the agent's state and iteration in a snapshot, and the record of its spaces."""
     state = read_snapshot(file)
     try:
-        return state["agent_state_dict"], whole_number("itr", state["itr"], -1)
+        itr = whole_number("itr", state["itr"], -1)
+        return state["agent_state_dict"], itr, state.get("spaces")
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedFile(f"{file} is damaged, without an agent ({error!r}).") from error
 
@@ -666,8 +673,8 @@ def rebuilt(
     return replace(options, **{**found, "agent": replace(options.agent, **found["agent"])})
 
 
-def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:
-    """Return the agent's state and its iteration."""
+def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int, Any]:
+    """Return the agent's state, its iteration, and the record of its spaces."""
     alone, snapshot = path / rundir.AGENT, path / rundir.SNAPSHOT
     has_checkpoint, part = any(checkpoints.glob("checkpoint-*")), "agent"
     remedy = "The run has no checkpoint either; train again."
@@ -687,7 +694,7 @@ def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int]:
             f"{path} has no {rundir.SNAPSHOT} yet: it is written at each log interval."
         )
     try:
-        return state[part], whole_number("itr", state["itr"], 0)
+        return state[part], whole_number("itr", state["itr"], 0), state.get("spaces")
     except (KeyError, TypeError, ValueError, IndexError) as error:
         what = snapshot if part != "agent" else path
         raise DamagedFile(f"{what} is damaged, without an agent ({error!r}). {remedy}") from error

@@ -17,6 +17,7 @@ from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.run_state import RunState
 from rlpyt.samplers.base import BaseSampler
+from rlpyt.spaces.record import check_spaces, record_of
 from rlpyt.utils import checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
@@ -77,6 +78,7 @@ class CheckpointedRunner(BaseRunner):
             itr=itr,
             cum_steps=(itr + 1) * self.itr_batch_size,
             agent_state_dict=self.agent.state_dict(),
+            spaces=record_of(self.agent.env_spaces),
             optimizer_state_dict=self.algo.optim_state_dict(),
         )
 
@@ -158,6 +160,7 @@ class CheckpointedRunner(BaseRunner):
             "itr": itr,
             "seed": self.seed,
             "agent": self.agent.state_dict(),
+            "spaces": record_of(self.agent.env_spaces),
             "algo": self.algo.state_dict(),
             "counters": self.counters(),
             "owes_evaluation": self.state.evaluation_pending,
@@ -201,6 +204,7 @@ class CheckpointedRunner(BaseRunner):
             ValueError: its algorithm, agent, batch size or number of ranks is different.
         """
         state, path = self.saved_state()
+        check_spaces(state.get("spaces", {}), self.agent.env_spaces, "the checkpoint's agent")
         exact = self._restore(state)
         self.itr = self.saved_itr = self.state.itr
         self.start_itr = self.itr + 1

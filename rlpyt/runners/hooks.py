@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rlpyt.spaces.record import record_of
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
@@ -256,6 +257,7 @@ class KeepBest(Hook):
             "cum_steps": runner.cum_steps,
             "return_": return_,
             "agent_state_dict": runner.agent.state_dict(),
+            "spaces": record_of(runner.agent.env_spaces),
         }
         try:
             write_snapshot(self._path, content)
