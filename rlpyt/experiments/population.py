@@ -8,6 +8,7 @@ that small networks share the overhead of operations.
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,11 +25,13 @@ from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import has_checkpoint, program
 from rlpyt.experiments.settings import with_settings
+from rlpyt.replays.memory import FORCE, ReplayTooLarge
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.lockstep import Answer, Member, run_in_lockstep
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.memory import available_memory
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import check_seed
 
@@ -55,15 +58,21 @@ class OneOfMany(Hook):
     Args:
         axis: computes them.
         member: the run.
+        n: number of runs.
     """
 
-    def __init__(self, axis: AgentAxis, member: Member) -> None:
-        self.axis, self.member = axis, member
+    def __init__(self, axis: AgentAxis, member: Member, n: int) -> None:
+        self.axis, self.member, self.n = axis, member, n
         self.trainee: Trainee | None = None
         self.runner: Any = None
 
     def on_start(self, runner: Any) -> None:
-        """Let the algorithm ask for losses and steps."""
+        """Let the algorithm ask for losses and steps.
+
+        Raises:
+            ReplayTooLarge: as many replays as this one do not fit into memory.
+        """
+        _check_that_replays_fit(runner.algo, self.n)
         algo, self.runner = runner.algo, runner
         self.trainee = Trainee(algo, self.member.state.torch)
         first = self.axis.signature(algo)
@@ -152,6 +161,7 @@ def train_population(
 
     Raises:
         PopulationError: some runs failed.
+        ReplayTooLarge: their replays do not fit into memory.
         UnknownName, ValueError, TypeError: see `check_member`.
         SystemExit: a signal stopped the runs.
     """
@@ -163,7 +173,7 @@ def train_population(
 
     def function(path: Path, options: RunOptions, first: bool) -> Callable[[Member], Any]:
         def run(member: Member) -> Any:
-            joining[member] = OneOfMany(axis, member)
+            joining[member] = OneOfMany(axis, member, len(runs))
             own = [*(first_hooks if first else ()), *copy.deepcopy([*hooks]), joining[member]]
             return train(options, path, hooks=own, resume=resume, finish=finish)
 
@@ -229,6 +239,18 @@ def check_member(options: RunOptions) -> None:
                 f"{name}={value!r} must be {needed!r} in runs that train several agents as one "
                 "(docs/many_agents.md). Start a run for each, for example by `rlpyt sweep`."
             )
+
+
+def _check_that_replays_fit(algo: Any, n: int) -> None:
+    """Compare the memory that n replays will use, as their rows are written, with what is free."""
+    size = getattr(getattr(algo, "replay_buffer", None), "nbytes", 0)
+    have = available_memory()
+    if n * size > have and not os.environ.get(FORCE):
+        raise ReplayTooLarge(
+            f"{n} agents need {n * size / 1e6:,.0f} MB for their replays of {size / 1e6:,.0f} MB, "
+            f"and only {have / 1e6:,.0f} MB are free: {have // size} fit. Train fewer at once, or "
+            f"set a smaller replay_size ({FORCE}=1 in the environment skips this check)."
+        )
 
 
 def in_this_process(options: RunOptions) -> RunOptions:

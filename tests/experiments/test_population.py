@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import torch
 
 import rlpyt
 from rlpyt.algos import axis, axis_functions, axis_step
+from rlpyt.experiments import population
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.population import PopulationError, seeds_of, train_population
 from rlpyt.experiments.run import train
+from rlpyt.replays.memory import ReplayTooLarge
 from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.snapshots import read_snapshot
@@ -417,6 +420,19 @@ def test_what_cannot_be_a_population_is_refused(tmp_path, name, given):
     with pytest.raises(ValueError, match=name):
         rlpyt.train("ppo", "CartPole-v1", run_dir=tmp_path / "runs", **given)
     assert not (tmp_path / "runs").exists()
+
+
+def test_more_agents_than_fit_into_memory_are_refused_with_the_number_that_fit(
+    tmp_path, monkeypatch
+):
+    free, pattern = 15_000_000, r"^3 agents need .* 15 MB are free: (\d+) fit"
+    monkeypatch.setattr(population, "available_memory", lambda: free)
+    settings = {**QUIET, **OFF_POLICY, "steps": 300, "replay_size": 200_000}
+    with pytest.raises(ReplayTooLarge, match=pattern) as caught:
+        rlpyt.train("dqn", "CartPole-v1", seeds=range(3), run_dir=tmp_path / "a", **settings)
+    fitting = int(re.search(pattern, str(caught.value))[1])
+    assert fitting in (1, 2) and not [*(tmp_path / "a").glob("*/progress.csv")]
+    rlpyt.train("dqn", "CartPole-v1", seeds=range(fitting), run_dir=tmp_path / "b", **settings)
 
 
 def test_the_default_sampler_of_an_environment_learns(tmp_path):
