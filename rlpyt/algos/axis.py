@@ -74,6 +74,14 @@ class AgentAxis:
         self._checked: set[tuple[str, RlAlgorithm]] = set()
         self._alone: set[Hashable] = set()  # methods that are evaluated one by one
 
+    def forget(self, algo: RlAlgorithm) -> None:
+        """Free what is kept of an agent that takes no further step."""
+        self._places.pop(algo, None)
+        self._used.pop(algo, None)
+        self._checked = {(name, other) for name, other in self._checked if other is not algo}
+        self._stacks.clear()  # of groups with this agent, and of others, which are made again
+        self._steps.clear()
+
     def places(self, algo: RlAlgorithm) -> list[Place]:
         """Return the places of all tensors that a loss of this algorithm may read."""
         if algo not in self._places:

@@ -65,6 +65,8 @@ class OneOfMany(Hook):
         self.axis, self.member, self.n = axis, member, n
         self.trainee: Trainee | None = None
         self.runner: Any = None
+        self.has_started = False
+        self._received: int | None = None
 
     def on_start(self, runner: Any) -> None:
         """Let the algorithm ask for losses and steps.
@@ -73,7 +75,7 @@ class OneOfMany(Hook):
             ReplayTooLarge: as many replays as this one do not fit into memory.
         """
         _check_that_replays_fit(runner.algo, self.n)
-        algo, self.runner = runner.algo, runner
+        algo, self.runner, self.has_started = runner.algo, runner, True
         self.trainee = Trainee(algo, self.member.state.torch)
         first = self.axis.signature(algo)
 
@@ -111,7 +113,14 @@ class OneOfMany(Hook):
     @property
     def received(self) -> int | None:
         """Signal that the run has received."""
-        return None if self.runner is None else self.runner._signals.received
+        return self._received if self.runner is None else self.runner._signals.received
+
+    def leave(self) -> None:
+        """Forget the run, which has ended, so that its memory is free for the others."""
+        if self.trainee is not None:
+            self._received = self.received
+            self.axis.forget(self.trainee.algo)
+        self.runner = self.trainee = None
 
 
 class AskedStep:
@@ -175,7 +184,10 @@ def train_population(
         def run(member: Member) -> Any:
             joining[member] = OneOfMany(axis, member, len(runs))
             own = [*(first_hooks if first else ()), *copy.deepcopy([*hooks]), joining[member]]
-            return train(options, path, hooks=own, resume=resume, finish=finish)
+            try:
+                return train(options, path, hooks=own, resume=resume, finish=finish)
+            finally:
+                joining[member].leave()
 
         return run
 
@@ -210,7 +222,7 @@ def train_population(
             failed[path] = member.error
         elif member.error is not None:
             raise member.error
-    if len(failed) == len(members) and not any(hook.runner for hook in joining.values()):
+    if len(failed) == len(members) and not any(hook.has_started for hook in joining.values()):
         raise next(iter(failed.values()))  # none has started
     if failed:
         raise PopulationError(failed, len(members))

@@ -175,7 +175,11 @@ def run_in_lockstep(
                 kinds.setdefault(member.question.kind, []).append(member)
             # The largest group; the others join it when they ask the same.
             kind, group = max(kinds.items(), key=lambda item: len(item[1]))
-            answers = answer(kind, [(m, m.question.content) for m in group if m.question])
+            try:
+                answers = answer(kind, [(m, m.question.content) for m in group if m.question])
+            except BaseException as error:  # Ctrl-C while it computes
+                _end(members, error)
+                raise
             for member, reply in zip(group, answers, strict=True):
                 _go_on(member, reply)
                 _stop_if_interrupted(member, members)
@@ -204,7 +208,12 @@ def _stop_if_interrupted(member: Member, members: Sequence[Member]) -> None:
     """End all runs if one was interrupted."""
     if not isinstance(member.error, KeyboardInterrupt):
         return
-    for other in members:
-        while other.question is not None:
-            other.go_on(Answer(error=KeyboardInterrupt()))
+    _end(members, member.error)
     raise member.error
+
+
+def _end(members: Sequence[Member], error: BaseException) -> None:
+    """Let all runs end with an error, so that they leave their directories and files in order."""
+    for member in members:
+        while member.question is not None:
+            member.go_on(Answer(error=error))

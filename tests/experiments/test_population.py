@@ -1,9 +1,11 @@
 """Runs that train in lockstep: each equals the run of the same settings alone."""
 
+import gc
 import os
 import random
 import re
 import signal
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from rlpyt.experiments.population import PopulationError, seeds_of, train_popula
 from rlpyt.experiments.run import train
 from rlpyt.replays.memory import ReplayTooLarge
 from rlpyt.runners.hooks import Hook, KeepBest
+from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.snapshots import read_snapshot
 
@@ -358,6 +362,49 @@ def test_state_of_the_process_is_as_before(tmp_path):
     assert np.array_equal(np.random.get_state()[1], before[0])
     assert torch.equal(torch.get_rng_state(), before[1])
     assert random.getstate() == before[2]
+
+
+def test_an_interrupt_while_losses_are_computed_ends_all_in_order(tmp_path, monkeypatch):
+    losses, calls = axis.AgentAxis.losses, []
+
+    def interrupted(self, name, *args):
+        calls.append(name)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return losses(self, name, *args)
+
+    monkeypatch.setattr(axis.AgentAxis, "losses", interrupted)
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    final, bits = FinalOfEach(), np.random.get_bit_generator()
+    with pytest.raises(KeyboardInterrupt):
+        train_population(runs, hooks=[final])
+    assert [seed for seed, *_ in final.finals] == [3, 4]  # each has called its hooks
+    assert np.random.get_bit_generator() is bits and not logger.get_snapshot_dir()
+    assert not any(RunLock(path).owner() for path in runs)
+
+
+class Remember(Hook):
+    """Refers weakly to the algorithm of the run that ends; notes later if it is still there."""
+
+    def __init__(self, seed):
+        self.seed, self.algo, self.is_alive = seed, None, []
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def on_iteration(self, runner, itr):
+        if runner.seed == self.seed:
+            self.algo = weakref.ref(runner.algo)
+        else:
+            gc.collect()
+            self.is_alive.append(self.algo() is not None)
+
+
+def test_an_agent_that_has_ended_leaves_no_memory_taken(tmp_path):
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    hook = Remember(3)
+    train_population(runs, hooks=[hook, FailsAt(3, "stop")])
+    assert hook.is_alive[0] and not hook.is_alive[-1]
 
 
 def test_in_python(tmp_path):
