@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.options import RunOptions, Settings
@@ -18,6 +18,37 @@ from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
 from rlpyt.experiments.settings import default_options, with_settings
 from rlpyt.runners.progress import ProgressHook
+
+
+@overload
+def train(
+    algo: str | type, env: str | Any, /, *, seeds: Iterable[int] | str, **settings: Any
+) -> list[Run]: ...
+
+
+@overload
+def train(
+    algo: str | type, env: str | Any, /, *, population: Sequence[Mapping[str, Any]], **settings: Any
+) -> list[Run]: ...
+
+
+@overload
+def train(
+    algo: str | type,
+    env: str | Any,
+    /,
+    *,
+    steps: int = Settings.steps,
+    seed: int = 0,
+    agent: str | type | Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    hooks: Sequence[Any] = (),
+    progress: bool = True,
+    debug: bool = False,
+    **settings: Any,
+) -> Run: ...
 
 
 def train(
@@ -37,7 +68,7 @@ def train(
     seeds: Iterable[int] | str | None = None,
     population: Sequence[Mapping[str, Any]] | None = None,
     **settings: Any,
-) -> Any:
+) -> Run | list[Run]:
     """Train an agent as ``rlpyt train`` does, and return the run with the trained agent.
 
         run = rlpyt.train("ppo", "CartPole-v1", steps=100_000, learning_rate=3e-4, batch_B=16)
