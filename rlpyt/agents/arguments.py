@@ -54,7 +54,7 @@ class SharedArguments:
             TypeError: a new value is no number, string or ``None``.
             ValueError: the changes are too large.
         """
-        values = self._read(agent)
+        values = list(map(vars(agent).get, self._initial))
         if all(map(is_, values, self._values)):
             return
         before, self._values = self._values, values

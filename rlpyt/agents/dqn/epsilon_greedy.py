@@ -108,15 +108,17 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     @property
     def eps_final(self) -> Any:
         """Return the epsilon after annealing: a number, or [n] of this process's environments."""
-        final = self._all_final()
-        is_own = self._env_ranks is None or final is vars(self)["eps_final"]
-        return final if is_own else final[self._env_ranks]
+        final = vars(self)["eps_final"]
+        if self.eps_final_min is None or self._env_ranks is None:
+            return final
+        spread = self._spread()
+        return spread if spread is final else spread[self._env_ranks]
 
     @eps_final.setter
     def eps_final(self, value: Any) -> None:
         vars(self)["eps_final"] = value
 
-    def _all_final(self) -> Any:
+    def _spread(self) -> Any:
         """Return the final epsilon of all environments of all processes, a number or an array."""
         least, final = self.eps_final_min, vars(self)["eps_final"]
         if least is None or np.ndim(final) or least == final:  # an array is a subclass's own
@@ -126,7 +128,7 @@ class EpsilonGreedyAgentMixin(BaseAgent):
     def mean_epsilon(self, itr: int) -> float:
         """Return the mean epsilon of all environments when sampling in iteration ``itr``."""
         ramp = (self.eps_itr_min, self.eps_itr_max)
-        return float(annealed(itr, *ramp, np.mean(self.eps_init), np.mean(self._all_final())))
+        return float(annealed(itr, *ramp, np.mean(self.eps_init), np.mean(self._spread())))
 
     def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
         """Sample with this epsilon, a number or one per environment, until the mode changes.
