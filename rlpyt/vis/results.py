@@ -1,0 +1,390 @@
+"""Learning curves of runs and of publications: per algorithm and task, one for each seed.
+
+Files of results have the form in which SimbaV2 and FlashSAC publish theirs, that of Dopamine's
+baselines, or that of a plain table. `compare` compares returns at the same number of steps.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlpyt.errors import DamagedFile
+from rlpyt.utils.logging.progress_csv import read_progress
+from rlpyt.utils.names import UnknownName
+from rlpyt.utils.signed import read_json
+from rlpyt.utils.text import counted
+from rlpyt.vis.comparisons import improvement
+from rlpyt.vis.grouping import natural_key, read_runs
+from rlpyt.vis.scores import EVALUATION, STEPS
+from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
+
+PUBLISHED = Path(__file__).with_name("published.json")
+RETURNS = "ReturnAverage"  # column of progress.csv
+NEAR = 0.1  # a row counts for a step that it misses by at most this part
+RETURN = "avg_return"  # the metric that is read, among others such as avg_success
+COLUMNS = ("exp_name", "env_name", "seed", "metric", "env_step", "value")  # as SimbaV2 writes them
+# Other names of the columns in plain tables.
+NAMES = {
+    "exp_name": ("exp_name", "algorithm", "algo", "agent", "label"),
+    "env_name": ("env_name", "task", "env", "environment", "game"),
+    "seed": ("seed", "run"),
+    "env_step": ("env_step", "step", "steps"),
+    "value": ("value", "return", RETURN),
+}
+DOPAMINE_STEPS = 250_000  # of the agent, in an iteration of its Atari baselines
+
+
+class Curve(NamedTuple):
+    """Returns [P] of one seed at environment steps [P], in increasing order."""
+
+    steps: Array
+    returns: Array
+
+    def at(self, step: float) -> float:
+        """Return the return of the row that is nearest to a step.
+
+        Raises:
+            ValueError: no row is near.
+        """
+        nearest = np.abs(self.steps - step).argmin()
+        if abs(self.steps[nearest] - step) > NEAR * step:
+            raise ValueError(
+                f"no row within {NEAR:.0%} of step {step:,.0f}; the nearest is at "
+                f"{self.steps[nearest]:,.0f}"
+            )
+        return float(self.returns[nearest])
+
+
+@dataclass
+class Results:
+    """Curves of algorithms.
+
+    Attributes:
+        curves: curves of all seeds by algorithm and task.
+        returns: what a return is by algorithm, "an evaluation of 10 episodes"; part of it may be
+            unknown.
+    """
+
+    curves: dict[str, dict[str, list[Curve]]] = field(default_factory=dict)
+    returns: dict[str, str] = field(default_factory=dict)
+
+    def add(self, algorithm: str, task: str, steps: Any, returns: Any) -> None:
+        """Add the curve of a seed; rows without a number are left out."""
+        at, values = np.asarray(steps, float), np.asarray(returns, float)
+        known = np.isfinite(values) & np.isfinite(at)
+        if known.any():
+            order = np.argsort(at[known], kind="stable")
+            curve = Curve(at[known][order], values[known][order])
+            name = re.sub(r"_(v\d+)$", r"-\1", task)  # HalfCheetah_v4
+            self.curves.setdefault(algorithm, {}).setdefault(name, []).append(curve)
+
+
+def published(name: str = "") -> Results:
+    """Return curves of publications.
+
+    Args:
+        name: an algorithm, such as "XQC" or "BRO (UTD 10)"; empty: all of them.
+
+    Raises:
+        UnknownName: there is no such algorithm.
+    """
+    content = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    chosen = [
+        k for k in content if not name or name.lower() in (k.lower(), k.lower().split(" (")[0])
+    ]
+    if not chosen:
+        raise UnknownName("published algorithm", name, content)
+    results = Results()
+    for algorithm in chosen:
+        results.returns[algorithm] = evaluation_of(content[algorithm]["episodes"])
+        for task, rows in content[algorithm]["curves"].items():
+            steps, *seeds = zip(*rows, strict=True)
+            for returns in seeds:
+                results.add(algorithm, task, steps, returns)
+    return results
+
+
+def read_results(source: str | Path, column: str = RETURNS) -> Results:
+    """Return the curves in a source.
+
+    Args:
+        source: a directory of runs; a .csv or .json file; "published", or an algorithm of
+            `published`.
+        column: column of the runs' progress.csv.
+
+    Raises:
+        FileNotFoundError, DamagedFile, UnknownName, ValueError: the source cannot be read.
+    """
+    path = Path(source)
+    if path.suffix == ".csv":
+        return _read_table(path)
+    if path.suffix == ".json":
+        return _read_dopamine(path)
+    if path.exists():
+        return of_runs([path], column)
+    return published("" if str(source) == "published" else str(source))
+
+
+def of_runs(paths: Sequence[Path], column: str = RETURNS) -> Results:
+    """Return the curves of runs, by label and environment.
+
+    Returns are those of evaluations: the rows of a run that evaluates at intervals, else the
+    evaluation after training. Without any, they are those of training, which `differences` tells.
+
+    Args:
+        paths: runs, or directories above them.
+        column: column of progress.csv; another one than the default is taken as it is.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: no run has a number in this column.
+    """
+    results = Results()
+    for run in read_runs(*paths):
+        algorithm = run.label or str(run.settings.get("algo_name", run.path.parent.name))
+        rows = read_progress(run.path)
+        steps, values = rows.get(STEPS, np.array([])), rows.get(column, np.array([]))
+        what = f"column {column}"
+        if column == RETURNS and run.settings.get("eval_interval_steps"):
+            what = evaluation_of(run.settings.get("eval_episodes"))
+        elif column == RETURNS:
+            what, evaluation = "training episodes", _evaluation_after(run.path)
+            if evaluation and len(steps):
+                steps, values = steps[-1:], np.array([np.mean(evaluation)])
+                what = evaluation_of(len(evaluation))
+        if len(steps) == len(values):
+            results.add(algorithm, run.environment, steps, values)
+            results.returns[algorithm] = what
+    if not results.curves:
+        listed = ", ".join(map(str, paths))
+        raise ValueError(f"no run in {listed} has a number in column {column} of progress.csv.")
+    return results
+
+
+def evaluation_of(episodes: Any) -> str:
+    """Return in words what an evaluation is."""
+    if not isinstance(episodes, int):
+        return "evaluations of an unknown number of episodes"
+    return f"evaluations of {counted(episodes, 'episode')}"
+
+
+def _evaluation_after(run_dir: Path) -> list[float]:
+    """Return the returns of the evaluation after training; empty if there is none."""
+    try:
+        content = read_json(run_dir / EVALUATION, "an evaluation")
+        return [float(x) for x in content["returns"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def merged(several: Sequence[Results]) -> Results:
+    """Return the curves of several results; those of one algorithm are seeds of it."""
+    whole = Results()
+    for results in several:
+        whole.returns |= results.returns
+        for algorithm, tasks in results.curves.items():
+            for task, curves in tasks.items():
+                whole.curves.setdefault(algorithm, {}).setdefault(task, []).extend(curves)
+    return whole
+
+
+def _read_table(path: Path) -> Results:
+    """Read a table with a row for each algorithm, task, seed and step."""
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        given = {name.strip().lower(): name for name in reader.fieldnames or ()}
+        found = {
+            key: next((given[n] for n in names if n in given), "") for key, names in NAMES.items()
+        }
+        missing = [key for key, name in found.items() if not name]
+        if missing:
+            expected = "; ".join(f"{key}: {' or '.join(NAMES[key])}" for key in missing)
+            raise DamagedFile(f"{path} must have the columns {expected}; it has {[*given]}.")
+        rows: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+        for number, row in enumerate(reader, 2):
+            if "metric" in given and row[given["metric"]] != RETURN:
+                continue
+            try:
+                point = float(row[found["env_step"]]), float(row[found["value"]])
+            except (TypeError, ValueError) as error:
+                raise DamagedFile(f"{path}, line {number}: {error}.") from error
+            key = (row[found["exp_name"]], row[found["env_name"]], row[found["seed"]])
+            rows.setdefault(key, []).append(point)
+    results = Results()
+    for (algorithm, task, _), points in rows.items():
+        results.add(algorithm, task, *zip(*points, strict=True))
+    if not results.curves:
+        raise DamagedFile(f"{path} has no row with a return.")
+    return results
+
+
+def _read_dopamine(path: Path) -> Results:
+    """Read a game's baselines: records of iteration, value and agent, one seed after the other."""
+    results = Results()
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+        seeds: list[tuple[str, list[tuple[int, float]]]] = []
+        for record in records:
+            agent, point = str(record["Agent"]), (int(record["Iteration"]), float(record["Value"]))
+            if not seeds or seeds[-1][0] != agent or point[0] <= seeds[-1][1][-1][0]:
+                seeds.append((agent, []))
+            seeds[-1][1].append(point)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedFile(
+            f"{path} must be a list of records with Agent, Iteration and Value ({error!r})."
+        ) from error
+    if not seeds:
+        raise DamagedFile(f"{path} has no record.")
+    for agent, points in seeds:
+        iterations, values = np.array(points, float).T
+        results.add(agent, path.stem, (iterations + 1) * DOPAMINE_STEPS, values)
+    return results
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Write curves as a table in the form of SimbaV2's and FlashSAC's results."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("", *COLUMNS))
+        number = 0
+        for algorithm, tasks in results.curves.items():
+            for task, curves in tasks.items():
+                for seed, curve in enumerate(curves):
+                    for step, value in zip(*curve, strict=True):
+                        writer.writerow((number, algorithm, task, seed, RETURN, step, value))
+                        number += 1
+
+
+class Side(NamedTuple):
+    """Returns [R] of an algorithm at a step, with their means and intervals.
+
+    Attributes:
+        label: the algorithm.
+        task: its name of the task.
+        returns: of each seed.
+        iqm, mean: (value, low, high) of the interquartile mean and of the mean.
+    """
+
+    label: str
+    task: str
+    returns: Array
+    iqm: tuple[float, float, float]
+    mean: tuple[float, float, float]
+
+
+class Comparison(NamedTuple):
+    """Two algorithms in one task at one step.
+
+    Attributes:
+        step: environment steps.
+        one, other: the algorithms.
+        better: (value, low, high) of the probability that a run of the one has a higher return.
+    """
+
+    step: float
+    one: Side
+    other: Side
+    better: tuple[float, float, float]
+
+
+def compare(
+    ours: Results,
+    theirs: Results,
+    steps: Sequence[float] = (),
+    confidence: float = 0.95,
+) -> list[Comparison]:
+    """Compare each algorithm with each other one in all tasks that both have.
+
+    The return of a seed is that of its row nearest to the step. Intervals are of the stratified
+    bootstrap (Agarwal et al. 2021).
+
+    Args:
+        ours, theirs: the curves.
+        steps: environment steps of the comparisons; by default the last step that all have.
+        confidence: confidence level of intervals.
+
+    Raises:
+        ValueError: they have no task in common, or a curve has no row near a step.
+    """
+    found = []
+    for (a, name, mine), others in _matches(ours, theirs):
+        curves = [*mine, *(curve for _, _, them in others for curve in them)]
+        last = min(float(curve.steps[-1]) for curve in curves)
+        for step in steps or (last,):
+            one = _side(a, name, mine, step, confidence)
+            for other in (_side(*match, step, confidence) for match in others):
+                better = improvement([one.returns], [other.returns], confidence)
+                found.append(Comparison(step, one, other, better))
+    if not found:
+        tasks = [sorted({t for of in r.curves.values() for t in of}) for r in (ours, theirs)]
+        raise ValueError(f"no task in common: {', '.join(tasks[0])} against {', '.join(tasks[1])}.")
+    return found
+
+
+Match = tuple[str, str, list[Curve]]  # algorithm, task, its curves
+
+
+def _matches(ours: Results, theirs: Results) -> Iterator[tuple[Match, list[Match]]]:
+    """Return each algorithm and task of ours, with those of theirs in the same task."""
+    for label, tasks in ours.curves.items():
+        for name in sorted(tasks, key=natural_key):
+            others = [
+                (other, task, curves)
+                for other, of in theirs.curves.items()
+                for task, curves in of.items()
+                if base_of(task) == base_of(name)
+            ]
+            if others:
+                yield (label, name, tasks[name]), others
+
+
+def base_of(task: str) -> str:
+    """Return the name of a task without version and family.
+
+    >>> [base_of(x) for x in ("HalfCheetah-v4", "ALE/Pong-v5", "PongNoFrameskip-v4", "pong")]
+    ['halfcheetah', 'pong', 'pong', 'pong']
+    """
+    return re.sub(r"^.*/|NoFrameskip|-v\d+$|_", "", task).lower()
+
+
+def _side(label: str, task: str, curves: Sequence[Curve], step: float, confidence: float) -> Side:
+    try:
+        returns = np.array([curve.at(step) for curve in curves])
+    except ValueError as error:
+        raise ValueError(f"{label} in {task}: {error}. Choose steps that both have.") from error
+    intervals = []
+    for statistic in (interquartile_mean, np.mean):
+        low, high = bootstrap_interval(returns, statistic, confidence)  # type: ignore[arg-type]
+        intervals.append((float(statistic(returns)), float(low), float(high)))
+    return Side(label, task, returns, *intervals)
+
+
+def differences(found: Sequence[Comparison], returns: Mapping[str, str]) -> list[str]:
+    """Return, in words, in what the protocols of compared results differ.
+
+    Args:
+        found: result of `compare`.
+        returns: what a return is by algorithm, see `Results`.
+    """
+    tasks: dict[str, dict[str, list[str]]] = {}
+    kinds: dict[str, list[str]] = {}
+    for side in (side for pair in found for side in (pair.one, pair.other)):
+        for labels in (
+            tasks.setdefault(base_of(side.task), {}).setdefault(side.task, []),
+            kinds.setdefault(returns.get(side.label, "unknown returns"), []),
+        ):
+            if side.label not in labels:
+                labels.append(side.label)
+    return [
+        "; ".join(f"{name}: {', '.join(labels)}" for name, labels in group.items())
+        for group in (*tasks.values(), kinds)
+        if len(group) > 1
+    ]
