@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import tyro
 from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import finish
-from rlpyt.experiments.options import CONFIG, read_config
+from rlpyt.experiments.options import CONFIG, RunOptions, read_config
 from rlpyt.experiments.population import members_in, train_and_evaluate
 from rlpyt.experiments.run import rebuilt, train
 from rlpyt.experiments.settings import scheduled_settings
@@ -20,7 +21,11 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.resumption import asked_to_resume
+
+POLL_S = 1.0  # between two looks at another process's run
 
 DESCRIPTION = """Resume a run from its latest checkpoint, as if it had never stopped.
 
@@ -38,12 +43,16 @@ class Resume:
     steps: int | None = None  # total steps to train for; by default those of the original run
     device: str | None = None  # cpu, cuda or cuda:N; by default that of the original run
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
+    wait: bool = False  # if another process trains in this directory, wait for its end
+    complete: bool = False  # do only what is missing; a complete run is no error
 
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
     hub.refuse(command.run)
+    if command.wait:
+        _wait_for_owner(command.run)
     if script_runs.exists(command.run):
         return _resume_script(command)
     if not (command.run / CONFIG).exists() and (members := members_in(command.run)):
@@ -67,10 +76,33 @@ def main(args: Sequence[str]) -> int:
         )
     with rundir.showing_how_to_resume(command.run), blaming(command.run / CONFIG, trusted):
         # A launcher may restart a run that only lacks its final evaluation.
-        checks = [] if asked_to_resume(command.run) else [RequireRemainingSteps()]
+        completes = command.complete or asked_to_resume(command.run)
+        if command.complete and _is_complete(command.run, options):
+            say(f"{command.run} is complete: it has all its {options.steps:,} steps.")
+            return 0
+        checks = [] if completes else [RequireRemainingSteps()]
         hooks = [*checks, ProgressHook(announcement=announcement)]
         train(options, command.run, hooks=hooks, resume=True, finish=finish)
     return 0
+
+
+def _is_complete(run_dir: Path, options: RunOptions) -> bool:
+    """Return True if a run has all its steps, and its evaluation if one is wanted."""
+    if not rundir.has_rows(run_dir):
+        return False
+    steps = read_progress(run_dir)["Diagnostics/CumSteps"]
+    batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
+    has_evaluation = not options.eval_episodes or (run_dir / rundir.EVALUATION).exists()
+    return bool(has_evaluation and steps[-1] + batch > options.steps)
+
+
+def _wait_for_owner(run_dir: Path) -> None:
+    """Wait until no process trains in a directory."""
+    owner = RunLock(run_dir).owner()
+    if owner:
+        say(f"{run_dir} is in use by {owner}: waiting for its end.")
+    while RunLock(run_dir).owner():
+        time.sleep(POLL_S)
 
 
 def _resume_members(command: Resume, members: Sequence[Path]) -> int:

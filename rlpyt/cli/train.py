@@ -2,31 +2,44 @@
 
 import contextlib
 import dataclasses
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
+from rlpyt.cli import resume
 from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.finish import finish
 from rlpyt.experiments.hub import local_path
 from rlpyt.experiments.options import RunOptions, Settings, read_config
-from rlpyt.experiments.population import seed_directories, seeds_of, train_and_evaluate
+from rlpyt.experiments.population import (
+    members_in,
+    seed_directories,
+    seeds_of,
+    train_and_evaluate,
+)
 from rlpyt.experiments.presets.families import FAMILIES
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class, algorithm_named
 from rlpyt.experiments.run import train
-from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
+from rlpyt.experiments.rundir import (
+    has_checkpoint,
+    has_rows,
+    run_directory,
+    showing_how_to_resume,
+)
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES
 from rlpyt.utils.recorded import has_marks
 from rlpyt.utils.text import counted
@@ -49,6 +62,9 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
+    code = _resumed(args)
+    if code is not None:
+        return code
     seeds, args = _without_seeds(args)
     if seeds is not None and debug:
         say("rlpyt: error: --debug is for one run: give --seed instead of --seeds", sys.stderr)
@@ -96,6 +112,30 @@ def main(args: Sequence[str]) -> int:
         hooks = [ProgressHook(announcement=f"{announcement} in {run_dir}")]
         train(options, run_dir, hooks=hooks, finish=finish, debug=debug)
     return 0
+
+
+def _resumed(args: Sequence[str]) -> int | None:
+    """With ``--resume auto``, resume the run in --run-dir and return the exit code.
+
+    Returns:
+        ``None`` if a run is to be started: there is none, or it ended before its first checkpoint;
+        its files are then moved aside.
+    """
+    if _early_flag("--resume", args) != "auto":
+        return None
+    given = _early_flag("--run-dir", args)
+    if given is None:
+        raise UsageError("--resume auto requires --run-dir: the same one at each start.")
+    run_dir = Path(given)
+    if has_checkpoint(run_dir) or members_in(run_dir):
+        steps = _early_flag("--steps", args)
+        return resume.main([given, *(() if steps is None else ("--steps", steps)), "--complete"])
+    owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
+    if has_rows(run_dir) and not owner:
+        n = next(n for n in itertools.count(1) if not Path(f"{run_dir}.{n}").exists())
+        run_dir.rename(f"{run_dir}.{n}")
+        say(f"{run_dir} has no checkpoint: it is moved to {run_dir}.{n}, and a new run starts.")
+    return None
 
 
 def _without_seeds(args: Sequence[str]) -> tuple[list[int] | None, list[str]]:
@@ -213,10 +253,13 @@ def _command_class(settings: Settings, algo: Any) -> Any:
     config = "settings of another run (its directory, config.json or hf://user/name), instead of "
     config += "ALGO ENV"
     seeds = "train one agent for each of these seeds in one process, without videos: 0-7 or 0,3,5"
+    again = "auto: resume the run in --run-dir if it has begun, and do nothing if it is complete; "
+    again += "a job can start the same command any number of times"
     preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
         flag("run_dir", Path | None, None, help=run_dir),
         flag("seeds", str | None, None, help=seeds),
+        flag("resume", Literal["never", "auto"], "never", help=again),
         flag("preset", str | None, None, help=preset),
         flag("config", Path | None, None, help=config),
         flag("trust", bool, False, help="import and call whatever --config names (docs/trust.md)"),

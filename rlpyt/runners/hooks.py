@@ -20,6 +20,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.snapshots import read_snapshot, write_snapshot
 from rlpyt.utils.names import nearest, suggestion
+from rlpyt.utils.processes import GROUP_SIGNALS
 from rlpyt.utils.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 CHECK_INTERVAL_S = 2.0  # between checks of the run directory
 STOPPING = b"\r\nStopping after this iteration. Ctrl-C again: at once, without a checkpoint.\r\n"
-SIGHUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows does not have it
+# The terminal was closed, and a cluster will end the job soon: sent several times, or followed by
+# SIGTERM, they do not force the end. Windows does not have them.
+GENTLE = [getattr(signal, name, None) for name in ("SIGHUP", "SIGUSR1")]
 
 
 class Hook(Recorded):
@@ -265,11 +268,24 @@ class KeepBest(Hook):
             warnings.warn(f"{self._path} could not be saved ({error}); the run continues.")
 
 
-class StopSignals:
-    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
+def _is_ours(handler: Any) -> bool:
+    """Return True if a handler is that of another run, such as one of several in lockstep."""
+    return isinstance(getattr(handler, "__self__", None), StopSignals)
 
-    A second Ctrl-C or SIGTERM stops at once. A second SIGHUP does not, because both shell and
-    system send one when a terminal is closed. If SIGHUP is ignored (``nohup``), it stays ignored.
+
+def _is_free(number: int) -> bool:
+    """Return True if no program handles or ignores a signal."""
+    handler = signal.getsignal(number)
+    return handler == signal.SIG_DFL or _is_ours(handler)
+
+
+class StopSignals:
+    """Turn Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 into a request to stop after the iteration.
+
+    A second Ctrl-C or SIGTERM stops at once. A second SIGHUP or SIGUSR1 does not, because both
+    shell and system send one when a terminal is closed, and clusters send SIGUSR1 some time before
+    SIGTERM. SIGHUP stays ignored if it is (``nohup``), and SIGUSR1 is left to a program that
+    handles it.
 
     Use as a context manager around training; outside the main thread it does nothing.
     """
@@ -278,6 +294,8 @@ class StopSignals:
         self.received: int | None = None
         self.at_once = True  # before the first iteration a signal stops at once
         self._previous: dict[int, Any] = {}
+        self._earlier: Any = None  # handler before this one, of the signal that was received
+        self._received_s = 0.0  # time.monotonic() of the signal
         self._error: BaseException | None = None
         self._interruptible = False
 
@@ -299,16 +317,16 @@ class StopSignals:
 
     def __enter__(self) -> "StopSignals":
         self.received, self.at_once, self._error = None, True, None
+        self._received_s, self._earlier = 0.0, None
         self._interruptible = True
         if threading.current_thread() is threading.main_thread():
-            numbers = [signal.SIGINT, signal.SIGTERM]
-            if SIGHUP is not None and signal.getsignal(SIGHUP) != signal.SIG_IGN:
-                numbers.append(SIGHUP)
-            for number in numbers:
-                self._previous[number] = signal.signal(number, self._on_signal)
+            for number in GROUP_SIGNALS:
+                if number not in GENTLE or _is_free(number):
+                    self._previous[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._earlier = self._previous.get(self.received or 0)
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
@@ -317,10 +335,12 @@ class StopSignals:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        if self.received is not None and number == SIGHUP:
+        if self.received is not None and number in GENTLE:
             return
-        if self.received not in (None, SIGHUP):
+        if self.received is not None and self.received not in GENTLE:
             raise KeyboardInterrupt
+        if self.received is None:
+            self._received_s = time.monotonic()
         self.received = number
         if self.at_once:
             say("Stopped by signal before the first iteration.")
@@ -328,6 +348,16 @@ class StopSignals:
         if os.isatty(2) and multiprocessing.parent_process() is None:
             with contextlib.suppress(OSError):
                 os.write(2, STOPPING)  # `print` may have been interrupted and cannot be entered
+
+    def seconds_since(self) -> float:
+        """Return the time since this process received the signal; 0 if another one did."""
+        return time.monotonic() - self._received_s if self._received_s else 0.0
+
+    def call_earlier(self) -> None:
+        """Call the program's own handler of the signal, after all is saved and closed."""
+        program_s = callable(self._earlier) and self._earlier is not signal.default_int_handler
+        if program_s and not _is_ours(self._earlier):
+            self._earlier(self.received, None)
 
     @property
     def exit_code(self) -> int:

@@ -19,10 +19,9 @@ import torch
 from greenlet import getcurrent, greenlet
 
 from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import GROUP_SIGNALS
 
 NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
-# Signals that a run handles; not all systems have SIGHUP.
-HANDLED = [s for name in ("SIGINT", "SIGTERM", "SIGHUP") if (s := getattr(signal, name, None))]
 
 
 class Question(NamedTuple):
@@ -161,7 +160,7 @@ def run_in_lockstep(
     Raises:
         KeyboardInterrupt: a second Ctrl-C stopped all runs at once.
     """
-    handlers = {s: signal.getsignal(s) for s in HANDLED}
+    handlers = {s: signal.getsignal(s) for s in GROUP_SIGNALS}
     try:
         for member in members:
             _go_on(member, Answer())
@@ -192,7 +191,7 @@ def _go_on(member: Member, answer: Answer) -> None:
 
     A run restores those that it has found, which may be those of the process.
     """
-    handlers = {s: signal.getsignal(s) for s in HANDLED}
+    handlers = {s: signal.getsignal(s) for s in GROUP_SIGNALS}
     member.go_on(answer)
     if member.question is None:
         _restore(handlers)

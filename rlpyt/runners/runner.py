@@ -290,8 +290,8 @@ class MinibatchRlBase(CheckpointedRunner):
         """Train from start to end; release all resources on any exit.
 
         Raises:
-            SystemExit: Ctrl-C (code 130), SIGTERM (143) or SIGHUP (129) stopped the run; a
-                checkpoint was saved first.
+            SystemExit: Ctrl-C (code 130), SIGTERM (143), SIGUSR1 (138) or SIGHUP (129) stopped the
+                run; a checkpoint was saved first.
             KeyboardInterrupt: a second signal stopped the run at once; a note says what is saved.
             CheckpointError: the last checkpoint of a finished or stopped run could not be saved.
             ConcurrentRunError: another thread of this process is training.
@@ -344,13 +344,19 @@ class MinibatchRlBase(CheckpointedRunner):
                 self._fixed = frozenset()
                 self._end(handled)
         if stopped and self.rank == 0:
-            say(f"Stopped by signal after iteration {self.itr}: {stopped}.")
-            if saved and self.says_how_to_resume:
-                directory = str(self.checkpoint_directory())
-                say(f"Resume with {type(self).__name__}(..., resume_from={directory!r}).")
+            self._say_that_it_stopped(stopped, saved)
         self.raise_checkpoint_error()
         if stopped:
+            signals.call_earlier()
             raise SystemExit(signals.exit_code)
+
+    def _say_that_it_stopped(self, what: str, saved: Any) -> None:
+        """Say that a signal stopped the run, after what time, and what of it is saved."""
+        time = f", {seconds:.1f} s later" if (seconds := self._signals.seconds_since()) else ""
+        say(f"Stopped by signal after iteration {self.itr}{time}: {what}.")
+        if saved and self.says_how_to_resume:
+            directory = str(self.checkpoint_directory())
+            say(f"Resume with {type(self).__name__}(..., resume_from={directory!r}).")
 
     def run_iteration(self, itr: int) -> None:
         """Sample, optimize, and keep statistics."""

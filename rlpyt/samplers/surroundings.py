@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from rlpyt.utils.processes import GROUP_SIGNALS
 from rlpyt.utils.seed import random_state, set_random_state, undisturbed
 
 NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
@@ -78,12 +79,12 @@ def _set_torch_print_options(options: Any) -> None:
 
 
 def _signal_handlers() -> Any:
-    return [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    return {number: signal.getsignal(number) for number in GROUP_SIGNALS}
 
 
 def _set_signal_handlers(handlers: Any) -> None:
     if threading.current_thread() is threading.main_thread():
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), handlers):
+        for number, handler in handlers.items():
             if handler is not None:  # None: not installed by Python
                 signal.signal(number, handler)
 

@@ -30,8 +30,13 @@ from rlpyt.utils.mp_shutdown import wait_for_helpers
 
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # maximum open files of a parent, per child and in common
-# Sent by terminals and schedulers to whole process groups; children ignore them.
-GROUP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+# Sent by terminals and schedulers to whole process groups: they stop a run, and children ignore
+# them. Windows does not have all of them.
+GROUP_SIGNALS = {
+    number
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+    if (number := getattr(signal, name, None)) is not None
+}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -138,7 +143,7 @@ def starting_children() -> Iterator[None]:
             os.environ[fork_server.ENV_STARTED_BY] = str(os.getpid())
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
             try:
-                resource_tracker.ensure_running()  # its start unblocks the other two signals
+                resource_tracker.ensure_running()  # its start unblocks two other signals
                 signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
                 yield
             finally:

@@ -17,6 +17,8 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.cli import resume
 from rlpyt.cli.main import COMMANDS, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.export import SUFFIXES
@@ -563,6 +565,11 @@ def interrupt(process):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does with Ctrl-C
 
 
+def warn_of_end(process):
+    for _ in range(2):
+        os.killpg(process.pid, signal.SIGUSR1)  # as SLURM does with --signal=USR1
+
+
 def close_terminal(process):
     for _ in range(2):  # the shell and the system both say it
         os.killpg(process.pid, signal.SIGHUP)
@@ -570,7 +577,12 @@ def close_terminal(process):
 
 @pytest.mark.parametrize(
     ("stop", "code"),
-    [(interrupt, 130), (subprocess.Popen.terminate, 143), (close_terminal, 129)],
+    [
+        (interrupt, 130),
+        (subprocess.Popen.terminate, 143),
+        (close_terminal, 129),
+        (warn_of_end, 138),
+    ],
 )
 def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_path):
     run_dir = tmp_path / "run"
@@ -658,3 +670,53 @@ def test_deterministic_acting_trains_the_same_network_with_every_sampler(tmp_pat
         learnt.append(rlpyt.load(tmp_path / kind).agent.state_dict())
     serial, alternating = learnt
     assert all(torch.equal(serial[name], own) for name, own in alternating.items())
+
+
+def same_command(run_dir, *flags):
+    args = ("--run-dir", str(run_dir), "--resume", "auto", *flags)
+    return rlpyt_command("train", "ppo", "CartPole-v1", *TINY, *args)
+
+
+def test_the_same_command_starts_resumes_and_completes_a_run(tmp_path, capsys, monkeypatch):
+    run_dir = tmp_path / "run"
+    iterations, optimize = [], PPO.optimize_agent
+
+    def noted(algo, itr, samples):
+        iterations.append(itr)
+        if itr == 1:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return optimize(algo, itr, samples)
+
+    monkeypatch.setattr(PPO, "optimize_agent", noted)
+    assert same_command(run_dir, "--steps", "64") == 138
+    assert same_command(run_dir, "--steps", "64") == 0
+    assert iterations == [0, 1, 2, 3]
+    (run_dir / "evaluation.json").unlink()
+    assert same_command(run_dir, "--steps", "64") == 0  # the evaluation is missing
+    assert iterations == [0, 1, 2, 3] and (run_dir / "evaluation.json").exists()
+    capsys.readouterr()
+    assert same_command(run_dir, "--steps", "64") == 0
+    assert capsys.readouterr().out == f"{run_dir} is complete: it has all its 64 steps.\n"
+    assert same_command(run_dir, "--steps", "80") == 0
+    assert iterations == [0, 1, 2, 3, 4]
+
+
+def test_a_run_without_checkpoint_is_started_anew(tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    (run_dir / "progress.csv").write_text("a,b\n1,2\n")
+    assert same_command(run_dir, "--steps", "32") == 0
+    assert (tmp_path / "run.1" / "progress.csv").read_text() == "a,b\n1,2\n"
+    assert f"moved to {run_dir}.1" in capsys.readouterr().out
+    assert (run_dir / "evaluation.json").exists()
+    assert rlpyt_command("train", "ppo", "CartPole-v1", "--resume", "auto") == 2
+    assert "--run-dir" in capsys.readouterr().err
+
+
+def test_resume_waits_for_the_process_that_trains(tmp_path, capsys, monkeypatch):
+    owners = iter(["pid 1", "pid 1", "pid 1", ""])
+    monkeypatch.setattr(RunLock, "owner", lambda lock: next(owners, ""))
+    monkeypatch.setattr(resume, "POLL_S", 0)
+    assert rlpyt_command("resume", str(tmp_path), "--wait") == 2  # there is no run
+    assert next(owners, None) is None
+    assert "in use by pid 1: waiting" in capsys.readouterr().out

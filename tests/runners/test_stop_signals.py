@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import signal
 
 import pytest
@@ -29,6 +30,52 @@ def test_sighup_does_not_force_the_end(signals):
     assert signals.exit_code == 143
     with pytest.raises(KeyboardInterrupt):
         send(signal.SIGTERM)
+
+
+def test_the_warning_of_a_cluster_does_not_force_the_end(signals):
+    send(signal.SIGUSR1, signal.SIGUSR1)
+    assert signals.exit_code == 138
+    send(signal.SIGTERM)  # some time later
+    assert signals.exit_code == 143
+    send(signal.SIGUSR1, signal.SIGHUP)
+    with pytest.raises(KeyboardInterrupt):
+        send(signal.SIGTERM)
+
+
+def test_sigusr1_is_left_to_a_program_that_handles_it():
+    received = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: received.append(number))
+    try:
+        with StopSignals() as signals:
+            send(signal.SIGUSR1)
+        assert received == [signal.SIGUSR1] and not signals.has_come()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Stop:
+    """Hook that sends SIGTERM after an iteration."""
+
+    def on_iteration(self, runner, itr):
+        if itr == 1:
+            send(signal.SIGTERM)
+
+
+def test_the_programs_own_handler_is_called_after_the_checkpoint(tmp_path, capsys):
+    calls = []
+
+    def own(number, frame):
+        calls.append((number, len([*tmp_path.glob("checkpoint-*")])))
+
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            runner_for(checkpoint_dir=tmp_path, hooks=[Stop()]).train()
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert calls == [(signal.SIGTERM, 1)] and stopped.value.code == 143
+    assert re.search(r"after iteration 1, \d+\.\d s later: checkpoint", capsys.readouterr().out)
 
 
 def test_nohup_stays_in_force():

@@ -1,6 +1,7 @@
 """A checkpoint that cannot be written is an error, is tried again, and shows in the end."""
 
 import os
+import re
 import resource
 import signal
 
@@ -85,7 +86,7 @@ def test_a_signal_does_not_hide_it_and_no_empty_directory_stays(tmp_path, capsys
     runner = runner_for(hooks=[hook], checkpoint_dir=tmp_path / "checkpoint")
     with pytest.raises(CheckpointError, match=WHY):
         runner.train()
-    assert "Stopped by signal after iteration 2: checkpoint not saved." in capsys.readouterr().out
+    assert re.search(r"after iteration 2.*: checkpoint not saved\.", capsys.readouterr().out)
     assert not (tmp_path / "checkpoint").exists()
 
 
