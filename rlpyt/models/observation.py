@@ -225,9 +225,10 @@ def _category_sizes(space: Space, unwrapped: Any) -> tuple[int, ...]:
 
 def _pixel_scale(space: Space) -> float:
     dtype = np.dtype(space.dtype)
-    high = float(np.max(np.asarray(getattr(space, "high", 1), np.float64)))
+    no_bound = 255 if dtype == np.uint8 else 1
+    high = float(np.max(np.asarray(getattr(space, "high", no_bound), np.float64)))
     wide = dtype.kind in "iu" and dtype.itemsize > 2
-    if dtype == np.uint8 or (wide and high >= np.iinfo(dtype).max):  # it has no upper bound
+    if wide and high >= np.iinfo(dtype).max:  # it has no upper bound
         return 1 / 255
     return 1 / high if np.isfinite(high) and high > 1 else 1.0
 

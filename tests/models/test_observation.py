@@ -76,6 +76,8 @@ def test_shapes_mark_images_and_categories_and_equal_plain_ones():
         (spaces.Box(0, 255, (3, 8, 8), np.float32), (False, 1 / 255)),
         (spaces.Box(-np.inf, np.inf, (3, 8, 8), np.float32), (False, 1.0)),
         (spaces.Box(0, 10, (3, 8, 8), np.int32), (False, 0.1)),
+        (spaces.Box(0, 10, (3, 8, 8), np.uint8), (False, 0.1)),
+        (spaces.Box(0, 1, (3, 8, 8), np.uint8), (False, 1.0)),
         (spaces.Box(0, np.iinfo(np.int64).max, (3, 8, 8), np.int64), (False, 1 / 255)),
         (spaces.Box(0, 65535, (3, 8, 8), np.uint16), (False, 1 / 65535)),
         (spaces.MultiBinary((3, 8, 8)), (False, 1.0)),
