@@ -207,13 +207,11 @@ def export_policy(
     path = Path(path).absolute()
     to = format_of(path, to)
     whole_number("steps", steps, 1)
-    try:
+    with run.apart():
         policy = GreedyPolicy(run.agent, run.itr)
         metadata = json.dumps(_metadata(run, policy))
         content = WRITERS[to](_traced(policy), policy, metadata)
         difference = _check(run, policy, read_policy(content, path), steps, seed)
-    finally:
-        run.reset()
     with atomic_write(path) as file:
         file.write(content)
     return difference

@@ -1,8 +1,9 @@
 """Runs in run directories: train, load and evaluate."""
 
+import contextlib
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -299,8 +300,8 @@ class Run:
         env = run.env()
         step = env.step(run.act(env.reset()))
 
-    ``act`` keeps the recurrent state and the previous action between steps; call :meth:`reset` at
-    the start of each episode.
+    ``act`` keeps the recurrent state and the previous action between steps, also if other episodes
+    are played in between (:meth:`evaluate`); call :meth:`reset` at the start of each episode.
 
     Args:
         path: run directory; of a model of the hub, its directory in the cache.
@@ -345,6 +346,16 @@ class Run:
         self.agent.eval_mode(self.itr)
         self.agent.reset()
         self._prev_action = self._null_action
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Keep the recurrent state and the previous action while other episodes are played."""
+        state, previous = self.agent.prev_rnn_state, self._prev_action
+        try:
+            yield
+        finally:
+            self.reset()  # the mode may be another one
+            self.agent.prev_rnn_state, self._prev_action = state, previous
 
     def act(self, observation: Any, reward: float = 0.0, deterministic: bool = True) -> Any:
         """Choose an action for one observation.
@@ -422,7 +433,8 @@ class Run:
         Returns:
             The TrajInfo of the episode: ``Length``, ``Return`` and fields of the environment.
         """
-        return self._play(env, seed, deterministic, max_steps)[0]
+        with self.apart():
+            return self._play(env, seed, deterministic, max_steps)[0]
 
     def _play(
         self, env: Any, seed: int | None, deterministic: bool, max_steps: int | None
@@ -479,7 +491,7 @@ class Run:
             )
         if max_steps is not None:
             max_steps = whole_number("max_steps", max_steps, 1)
-        with Surroundings().checked(), closing_quietly(self.env()) as env:
+        with Surroundings().checked(), self.apart(), closing_quietly(self.env()) as env:
             set_seed(seed)  # for sampled actions
             limit = max_steps or max(EVAL_STEPS, getattr(env, "horizon", None) or 0)
             played = [self._play(env, seed + i, deterministic, limit) for i in range(episodes)]

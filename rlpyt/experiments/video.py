@@ -45,7 +45,8 @@ def record_video(
 ) -> int:
     """Record a video of a trained agent; arguments and result are those of ``record_agent``."""
     env = partial(run.env, render=True)
-    return record_agent(run.agent, env, path, episodes, max_steps, seed, grid, itr=run.itr)
+    with run.apart():
+        return record_agent(run.agent, env, path, episodes, max_steps, seed, grid, itr=run.itr)
 
 
 def record_agent(

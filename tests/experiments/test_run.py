@@ -16,6 +16,7 @@ from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import train
+from rlpyt.experiments.video import record_video
 from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName, flattened
@@ -150,6 +151,30 @@ def test_a_recurrent_agent_remembers_until_reset(tmp_path):
         assert not _same(run.agent.prev_rnn_state, states[-1])
         run.reset()
     assert _same(*states)
+
+
+def test_other_episodes_leave_no_trace_in_the_one_that_is_acted_in(tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    settings = dict(agent={"recurrent": True}, algo={"minibatches": 1})
+    train(tiny("CartPole-v1", **settings), tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    observation = run.env().reset()
+    run.act(observation)
+    state = run.agent.prev_rnn_state
+    run.act(observation)
+    expected = run.agent.prev_rnn_state
+    others = [
+        lambda: run.evaluate(1),
+        lambda: run.play(run.env()),
+        lambda: record_video(run, tmp_path / "video.gif", max_steps=3),
+    ]
+    for play in others:
+        run.reset()
+        run.act(observation)
+        play()
+        assert _same(run.agent.prev_rnn_state, state)
+        run.act(observation)
+        assert _same(run.agent.prev_rnn_state, expected)
 
 
 def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):
