@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.algos.eager_optimizer import exclude_compiler, step_eagerly
 from rlpyt.algos.optim_state import merge_states, state_of
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError, NonFiniteGradient
@@ -123,6 +124,7 @@ class GradientStep:
         trained = [network for network in groups if network.parameters]
         self._group_rates = [rate for rate, _ in groupby(trained, lambda network: network.rate)]
         first = self._rates[self._group_rates[0]]
+        exclude_compiler()
         try:
             parts: Any = self.parameters
             if len(self._group_rates) > 1:
@@ -135,6 +137,7 @@ class GradientStep:
             settings = dict(optim_kwargs or {}, lr=first)
             name = getattr(OptimCls, "__name__", OptimCls)
             raise ValueError(f"{name} rejects {settings}: {error}") from error
+        step_eagerly(self.optimizer)
         # Names of networks that had a gradient, or have nothing to train.
         self._with_gradient = {network.name for network in groups if not network.parameters}
         self._warned_of_rate = False

@@ -1,7 +1,6 @@
 """The training loop: sample, optimize, and call hooks that log, evaluate and save."""
 
 import contextlib
-import importlib
 import json
 import os
 import sys
@@ -164,8 +163,8 @@ class MinibatchRlBase(CheckpointedRunner):
         self.check_parts()
         # From here on this process may use only its own cores.
         seed = self.apply_hardware_and_seed(hardware)
-        if layout is not None and layout.processes and start_fork_server(self.sampler.start_method):
-            importlib.import_module("torch._dynamo")  # for optimizers; takes as long as the server
+        if layout is not None and layout.processes:
+            start_fork_server(self.sampler.start_method)
         accepted = takes(self.sampler.initialize, "final_observation")
         with ended_after_error(self.sampler.shutdown):
             examples = self.sampler.initialize(
