@@ -8,6 +8,7 @@ their own session, and the server ends them when it ends.
 import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import signal
@@ -21,7 +22,9 @@ import psutil
 MODULES = [
     "rlpyt.processes.child",
     "rlpyt.samplers.env_worker",
-    "rlpyt.processes.call",
+    "rlpyt.samplers.environments",
+    "rlpyt.agents.pg.vector",
+    "rlpyt.envs.gym",
     "numpy.ma",
 ]
 ENV_STARTED_BY = "RLPYT_STARTED_BY"  # pid of the process that starts a fork server
@@ -82,6 +85,9 @@ def _set_up() -> None:
             os._exit(1)
         for name in MODULES:
             importlib.import_module(name)
+        # Else the children's garbage collections would write to the pages of all these objects.
+        gc.collect()
+        gc.freeze()
     finally:
         prctl(_PR_SET_PDEATHSIG, 0)
         if linux:
