@@ -21,10 +21,12 @@ from typing import Any
 
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
+from rlpyt.experiments.presets.families import FAMILIES
 from rlpyt.utils.logging.console import lose_unwritable_output, printable, say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
+from rlpyt.utils.processes import start_fork_server
 
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
@@ -152,9 +154,26 @@ def run(args: Sequence[str]) -> int:
     command, *rest = args
     if command not in COMMANDS:
         raise UnknownName("command", command, COMMANDS)
+    if command == "train" and has_workers(rest):
+        start_fork_server()  # imports torch while this process does
     module = importlib.import_module(f"rlpyt.cli.{MODULES.get(command, command)}")
     code: int = module.main(rest)
     return code
+
+
+def has_workers(args: Sequence[str]) -> bool:
+    """Return True if a command line of ``rlpyt train`` surely starts processes.
+
+    It is decided without torch, so False if that depends on the environment or on a file.
+    """
+    words = [word for arg in args for word in arg.split("=")]
+    if {"-h", "--help", "--debug", "--seeds", "--config"} & set(words):
+        return False
+    if "--sampler.kind" in words[:-1]:
+        return words[words.index("--sampler.kind") + 1] not in ("serial", "ray")
+    presets = [family[args[0]] for family in FAMILIES.values() if args and args[0] in family]
+    kinds = {preset.get("sampler", {}).get("kind") for preset in presets}
+    return bool(kinds) and "serial" not in kinds
 
 
 def _help() -> str:

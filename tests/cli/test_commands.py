@@ -19,7 +19,7 @@ import torch
 import rlpyt
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.cli import resume
-from rlpyt.cli.main import COMMANDS, main, shown_warning
+from rlpyt.cli.main import COMMANDS, has_workers, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.export import SUFFIXES
 from rlpyt.utils.logging.lock import RunLock
@@ -720,3 +720,21 @@ def test_resume_waits_for_the_process_that_trains(tmp_path, capsys, monkeypatch)
     assert rlpyt_command("resume", str(tmp_path), "--wait") == 2  # there is no run
     assert next(owners, None) is None
     assert "in use by pid 1: waiting" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ppo CartPole-v1", True),
+        ("ppo CartPole-v1 --sampler.kind serial", False),
+        ("ppo CartPole-v1 --sampler.kind=serial", False),
+        ("ppo CartPole-v1 --seeds 0-3", False),
+        ("ppo CartPole-v1 --help", False),
+        ("dqn CartPole-v1", False),
+        ("dqn CartPole-v1 --sampler.kind gpu", True),
+        ("my_module:Algo CartPole-v1", False),
+        ("", False),
+    ],
+)
+def test_the_fork_server_starts_early_only_for_workers(line, expected):
+    assert has_workers(line.split()) is expected
