@@ -146,14 +146,19 @@ class Row:
     disturbance: float = 0.0  # fraction of all cores used by other processes
     problem: str = ""  # reason if nothing was measured
 
+    def program(self) -> str:
+        """Return the text of the program."""
+        if not self.env:
+            return REFERENCE
+        sampler = "CpuSampler" if self.workers else "SerialSampler"
+        text = CONTENDERS[self.contender][0]
+        return text.format(workers=self.workers, sampler=sampler, **ENVS[self.env])
+
     def measure(self) -> None:
         """Run the program once, unless it has failed before."""
-        program, method = CONTENDERS.get(self.contender, (REFERENCE, ""))
-        settings = ENVS.get(self.env, {})
-        sampler = "CpuSampler" if self.workers else "SerialSampler"
-        text = program.format(workers=self.workers, sampler=sampler, **settings)
         if self.problem:
             return
+        method = CONTENDERS[self.contender][1] if self.env else ""
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         environ["PYTHONPATH"] = str(Path(__file__).parents[1])
         if method:
@@ -162,7 +167,7 @@ class Row:
         with (
             tempfile.TemporaryDirectory() as directory,
             subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-c", text],
+                [sys.executable, "-W", "ignore", "-c", self.program()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -186,7 +191,8 @@ class Row:
             if not line:
                 said = process.stderr.read().strip().splitlines() or ["no first batch"]
                 self.problem = said[-1]
-        print(f"{self.env}, {self.contender}, {self.workers} workers: {seconds:.2f} s", flush=True)
+        name = f"{self.env} {self.contender}, {self.workers} workers"
+        print(f"{name}: {self.problem or f'{seconds:.2f} s'}", flush=True)
 
 
 def proportional_megabytes(pid: int) -> float:

@@ -1,11 +1,15 @@
 """Tables of benchmarks name their machine, and are not written from a busy one."""
 
+import ast
 import json
+import os
 import re
+import sys
 
+import psutil
 import pytest
 
-from benchmarks import deterministic_acting, harness
+from benchmarks import deterministic_acting, harness, startup
 
 
 def row(disturbance):
@@ -65,3 +69,29 @@ def test_each_network_is_measured_with_and_without_deterministic_acting():
         assert next(workload).steps == 2 * deterministic_acting.T
         assert workload.gi_frame.f_locals["sampler"].deterministic_acting is expected
         workload.close()
+
+
+@pytest.mark.parametrize("env", startup.ENVS)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_programs_whose_start_is_measured_are_python(env, workers):
+    for contender in startup.CONTENDERS:
+        ast.parse(startup.Row(env, contender, workers).program())
+    ast.parse(startup.Row("", "import torch, gymnasium", 0).program())
+
+
+def test_starts_are_compared_by_medians_with_the_first_row():
+    rows = [
+        startup.Row("", "import torch, gymnasium", 0, [2.0, 1.0, 9.0], [1.0, 1.0, 1.0]),
+        startup.Row("pong", "script", 8, [5.0, 4.0, 1.0], [3.0, 2.5, 2.0], [20.0, 21.0, 22.0]),
+        startup.Row("pong", "command line", 32, problem="too many workers"),
+    ]
+    text = startup.table(rows)
+    assert "| pong | script | 8 | 4.0 | 2.00 | 2.5 | 2.50 | 21.0 |" in text
+    assert "- pong, command line, 32 workers: not measured, too many workers" in text
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_memory_of_a_process_is_in_megabytes():
+    assert (
+        1 < startup.proportional_megabytes(os.getpid()) < psutil.Process().memory_info().rss / 1e6
+    )

@@ -34,7 +34,7 @@ def step_eagerly(optimizer: Any) -> None:
 
     Differentiable optimizers, and those with other steps than ``torch.optim``, are unchanged.
     """
-    step = getattr(type(optimizer).step, "__wrapped__", None)
+    step: Any = getattr(type(optimizer).step, "__wrapped__", None)
     known = step is not None and getattr(step, "__code__", None) is _WRAPPER
     if known and not optimizer.defaults["differentiable"]:
         eager = Optimizer.profile_hook_step(torch.no_grad()(step.__wrapped__))
