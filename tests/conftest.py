@@ -2,6 +2,7 @@ import gc
 import os
 import random
 import signal
+import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -10,6 +11,10 @@ from pathlib import Path
 # libraries read the variables when they are imported.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+# Keep compiled modules, whatever the shell says: programs that tests start import rlpyt hundreds of
+# times, and rewriting the assertions of all files takes longer than importing them.
+sys.dont_write_bytecode = False
 
 import numpy as np
 import pytest
