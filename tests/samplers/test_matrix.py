@@ -5,6 +5,7 @@ Bit for bit where arithmetic is exact, as that of the agents that echo, and with
 """
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -155,21 +156,28 @@ def stochastic_agent(kind, memory="ff"):
     return agent_for(env.spaces, recurrent=recurrent, model_kwargs=kwargs)
 
 
-@pytest.mark.parametrize("mid_batch_reset", RESETS, ids=["reset", "wait"])
+NETWORKS = [
+    *((memory, kind) for memory in ("ff", "lstm") for kind in KINDS),
+    *((memory, "box") for memory in ("gru", "mingru", "gtrxl")),
+]
+IN_TURNS = [  # each network with one layout; every process tries tiles, which takes a second
+    (*network, RESETS[i // 2 % 2], [SAMPLERS[i % len(SAMPLERS)]])
+    for i, network in enumerate(NETWORKS)
+]
+PRODUCT = [(*network, reset, SAMPLERS) for network in NETWORKS for reset in RESETS]
+
+
 @pytest.mark.parametrize(
-    ("memory", "kind"),
-    [
-        *((memory, kind) for memory in ("ff", "lstm") for kind in KINDS),
-        *((memory, "box") for memory in ("gru", "mingru", "gtrxl")),
-    ],
+    ("memory", "kind", "mid_batch_reset", "samplers"),
+    [*IN_TURNS, *(pytest.param(*case, marks=pytest.mark.slow) for case in PRODUCT)],
 )
-def test_networks_collect_the_same_bits_in_tiles(memory, kind, mid_batch_reset):
+def test_networks_collect_the_same_bits_in_tiles(memory, kind, mid_batch_reset, samplers):
     kwargs = dict(
         env_kwargs=dict(kind=kind), mid_batch_reset=mid_batch_reset, deterministic_acting=True
     )
     serial = collect(SerialSampler, stochastic_agent(kind, memory), **kwargs)
     assert len(np.unique(serial[0][0].agent.action)) > 1
-    for SamplerCls in SAMPLERS:
+    for SamplerCls in samplers:
         assert_same(serial, collect(SamplerCls, stochastic_agent(kind, memory), **kwargs))
 
 
@@ -324,9 +332,10 @@ def test_true_final_observations_are_recorded_where_episodes_are_truncated(Sampl
         sampler.shutdown()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch_T", [1, 4])
-@pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
+@pytest.mark.parametrize(
+    "SamplerCls, kind, batch_T",
+    [(*case, (1, 4)[i % 2]) for i, case in enumerate(product([SerialSampler, *SAMPLERS], KINDS))],
+)
 def test_the_observation_after_a_batch_is_that_before_the_next_one(SamplerCls, batch_T, kind):
     sampler = SamplerCls(
         EnvCls=ShapedCountEnv, env_kwargs=dict(kind=kind, length=3, fixed=True), batch_T=batch_T,

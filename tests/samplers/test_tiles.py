@@ -77,12 +77,19 @@ def assert_same_bits(a, b):
     assert a[1] == b[1]
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_every_layout_gives_the_same_bits(name):
+IN_TURNS = [(name, LAYOUTS[i % 2 :][:1]) for i, name in enumerate(AGENTS)]
+
+
+@pytest.mark.parametrize(
+    "name, layouts",
+    [*IN_TURNS, *(pytest.param(name, LAYOUTS, marks=pytest.mark.slow) for name in AGENTS)],
+    ids=lambda value: value if isinstance(value, str) else "-".join(x.__name__ for x, _ in value),
+)
+def test_every_layout_gives_the_same_bits(name, layouts):
     make_agent, kwargs = AGENTS[name]
     serial = collect(SerialSampler, make_agent(), **kwargs)
     assert len(np.unique(serial[0][0].agent.action)) > 1
-    for SamplerCls, workers in LAYOUTS:
+    for SamplerCls, workers in layouts:
         assert_same_bits(serial, collect(SamplerCls, make_agent(), workers, **kwargs))
 
 

@@ -1,5 +1,7 @@
 """Natively batched environments in every layout: the same batches as single ones."""
 
+from itertools import product
+
 import gymnasium
 import numpy as np
 import pytest
@@ -46,9 +48,13 @@ def without_spares(batches):
     ]
 
 
-@pytest.mark.parametrize("EnvCls", [pairs, whole])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("SamplerCls", EVERY)
+EVERY_KIND = [*product(EVERY, KINDS)]
+
+
+@pytest.mark.parametrize(
+    "SamplerCls, kind, EnvCls",
+    [(*case, (pairs, whole)[i % 2]) for i, case in enumerate(EVERY_KIND)],
+)
 def test_batches_of_vector_environments_are_those_of_single_ones(SamplerCls, kind, EnvCls):
     kwargs = dict(env_kwargs=dict(kind=kind), max_decorrelation_steps=0)
     single = collect(SerialSampler, EchoAgent(), **kwargs)
