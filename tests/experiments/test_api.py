@@ -368,20 +368,28 @@ def test_the_length_of_batches_is_the_samplers_where_sequences_need_memory():
         options_of("r2d1", "CartPole-v1", batch_T=2)
 
 
+FLOAT32 = [  # the last: exported in the fast tests, too; an export takes seconds
+    ("ppo", "CartPole-v1", dict(memory="gtrxl", memory_size=8, normalize_observation=True), False),
+    ("vtrace", "Pendulum-v1", {}, True),
+    ("sac", "CartPole-v1", {}, False),
+    ("sac", "Pendulum-v1", dict(memory="gru", memory_size=8), True),
+    ("td3", "Pendulum-v1", {}, False),
+    ("rainbow", "CartPole-v1", {}, False),
+    ("iqn", "CartPole-v1", {}, False),
+    ("r2d1", "CartPole-v1", {}, False),
+]
+
+
 @pytest.mark.parametrize(
-    "algo, env, agent",
+    "algo, env, agent, export",
     [
-        ("ppo", "CartPole-v1", dict(memory="gtrxl", memory_size=8, normalize_observation=True)),
-        ("vtrace", "Pendulum-v1", {}),
-        ("sac", "CartPole-v1", {}),
-        ("sac", "Pendulum-v1", dict(memory="gru", memory_size=8)),
-        ("td3", "Pendulum-v1", {}),
-        ("rainbow", "CartPole-v1", {}),
-        ("iqn", "CartPole-v1", {}),
-        ("r2d1", "CartPole-v1", {}),
+        *FLOAT32,
+        *(pytest.param(*x[:3], True, marks=pytest.mark.slow) for x in FLOAT32 if not x[3]),
     ],
 )
-def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(algo, env, agent, tmp_path):
+def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(
+    algo, env, agent, export, tmp_path
+):
     sampler = dict(kind="serial", batch_T=16, batch_B=4)
     replay = {} if algo in ("ppo", "vtrace") else dict(min_steps_learn=64)
     torch.set_default_dtype(torch.float64)
@@ -391,7 +399,8 @@ def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(algo, env
         assert torch.get_default_dtype() == torch.float64
         observation = gymnasium.make(env).reset()[0]
         run.act(observation)
-        run.export(tmp_path / "policy.pt2", steps=3)
+        if export:
+            run.export(tmp_path / "policy.pt2", steps=3)
     finally:
         torch.set_default_dtype(torch.float32)
     networks = [x for x in vars(run.agent).values() if isinstance(x, torch.nn.Module)]

@@ -157,17 +157,17 @@ def test_a_policy_of_images_plays_the_same_episodes(tmp_path, monkeypatch):
     check(run_of("rainbow", "MinAtar/Breakout-v1"), tmp_path, monkeypatch, ONE_FORMAT)
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
+# The fixture `exported` has an LSTM. The conversion of GTrXL to ONNX takes most of a minute.
+FAST_MEMORIES = ("gru", "mingru")
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [m if m in FAST_MEMORIES else pytest.param(m, marks=pytest.mark.slow) for m in MEMORIES],
+)
 def test_policies_with_any_memory_play_the_same_episodes(memory, tmp_path, monkeypatch):
     run = run_of("ppo", "CartPole-v1", agent={"memory": memory, "memory_size": 8})
-    # The conversion of GTrXL to ONNX takes most of a minute.
-    check(run, tmp_path, monkeypatch, ["torch"] if memory == "gtrxl" else ONE_FORMAT)
-
-
-@pytest.mark.slow
-def test_gtrxl_is_exported_to_every_format(tmp_path, monkeypatch):
-    run = run_of("ppo", "CartPole-v1", agent={"memory": "gtrxl", "memory_size": 8})
-    check(run, tmp_path, monkeypatch)
+    check(run, tmp_path, monkeypatch, ONE_FORMAT if memory in FAST_MEMORIES else FORMATS)
 
 
 def cases():
@@ -250,7 +250,7 @@ class MaskedParts(PartsEnv):
         return *step, {**info, "action_mask": self.mask}
 
 
-@pytest.mark.parametrize("EnvCls", [PartsEnv, MaskedParts])
+@pytest.mark.parametrize("EnvCls", [pytest.param(PartsEnv, marks=pytest.mark.slow), MaskedParts])
 @pytest.mark.parametrize("formats", [["torch"], pytest.param(FORMATS, marks=pytest.mark.slow)])
 def test_nested_observations_and_several_actions(formats, EnvCls, tmp_path, monkeypatch):
     def make():
@@ -275,7 +275,12 @@ def test_nested_observations_and_several_actions(formats, EnvCls, tmp_path, monk
 
 @pytest.mark.parametrize("formats", [["torch"], pytest.param(FORMATS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "algo, action", [("sac", "discrete"), ("sac", "nested"), ("ppo", "nested")]
+    "algo, action",
+    [
+        ("sac", "nested"),
+        pytest.param("sac", "discrete", marks=pytest.mark.slow),
+        pytest.param("ppo", "nested", marks=pytest.mark.slow),
+    ],
 )
 def test_policies_over_several_parts(algo, action, formats, tmp_path, monkeypatch):
     def make():
