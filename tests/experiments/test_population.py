@@ -140,10 +140,15 @@ def same_streams(a, b):
     return equal and a.random[2] == b.random[2]
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+RELATED = ("ppo", "ppo-gru", "qrdqn", "ddpg", "sac")  # others of the family, and VARIED, are fast
+
+
+@pytest.mark.parametrize(
+    "pair", [pytest.param(x, marks=pytest.mark.slow) if x in RELATED else x for x in PAIRS]
+)
 def test_each_agent_is_that_of_its_own_run(tmp_path, pair, recwarn):
     """After 24 to 80 updates, up to rounding, with the same random streams."""
-    runs = {tmp_path / f"seed_{seed}": options_for(pair, seed) for seed in (3, 4, 5)}
+    runs = {tmp_path / f"seed_{seed}": options_for(pair, seed) for seed in (3, 5)}
     finals = {seed: final for seed, _, final in together(runs)}
     warned = [w for w in recwarn if "one agent after the other" in str(w.message)]
     assert not warned, warned[0].message
