@@ -579,8 +579,8 @@ def close_terminal(process):
     ("stop", "code"),
     [
         (interrupt, 130),
-        (subprocess.Popen.terminate, 143),
-        (close_terminal, 129),
+        pytest.param(subprocess.Popen.terminate, 143, marks=pytest.mark.slow),
+        pytest.param(close_terminal, 129, marks=pytest.mark.slow),
         (warn_of_end, 138),
     ],
 )

@@ -48,7 +48,7 @@ def assert_same_agent(a, b):
     [
         (AsyncSerialSampler, False),
         (AsyncCpuSampler, True),
-        (AsyncAlternatingSampler, True),
+        pytest.param(AsyncAlternatingSampler, True, marks=pytest.mark.slow),
     ],
 )
 def test_held_in_step_it_is_the_run_of_one_process(Sampler, recurrent):
@@ -99,7 +99,11 @@ class Watchful(VTrace):
 
 @pytest.mark.parametrize(
     "Sampler, max_lead",
-    [(AsyncSerialSampler, 1), (AsyncCpuSampler, None), (AsyncAlternatingSampler, None)],
+    [
+        (AsyncSerialSampler, 1),
+        pytest.param(AsyncCpuSampler, None, marks=pytest.mark.slow),
+        (AsyncAlternatingSampler, None),
+    ],
 )
 def test_every_batch_comes_once_whole_and_in_order(Sampler, max_lead):
     algo = Watchful()

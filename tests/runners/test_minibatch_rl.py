@@ -382,10 +382,8 @@ class Announce(Hook):
             print("running", flush=True)
 
 
-@pytest.mark.parametrize(
-    "number,code",
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow  # fast: samplers/test_ends.py, cli/test_commands.py
+@pytest.mark.parametrize("number,code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
     script = SCRIPT.format(run=str(tmp_path / "run"))
     process = subprocess.Popen(
