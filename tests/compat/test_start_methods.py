@@ -41,13 +41,13 @@ for seed in range(2):
 @pytest.mark.parametrize(
     "when,how,method,process",
     [
-        ("after", "script", "fork", "ForkProcess"),
         ("after", "queue", "none", "ForkServerProcess"),
         ("before", "queue", "none", "ForkServerProcess"),
         ("both", "script", "fork", "ForkProcess"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
+                ("after", "script", "fork", "ForkProcess"),
                 ("after", "script", "spawn", "SpawnProcess"),
                 ("after", "argument", "fork", "ForkProcess"),
                 ("after", "none", "none", "ForkServerProcess"),

@@ -80,7 +80,10 @@ def check_gone(pids):
             os.kill(pid, 0)
 
 
-@pytest.mark.parametrize("method", ["forkserver", "fork", "spawn"])
+METHODS = ["forkserver", "fork", pytest.param("spawn", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_results_come_by_child(method):
     group = group_of((), (), method=method)
     pids = pids_of(group)
@@ -101,7 +104,7 @@ def test_an_error_of_pickling_is_told_by_its_class(Error):
     assert ("Move them to a module" in summary) == (Error is pickle.PicklingError)
 
 
-@pytest.mark.parametrize("method", ["forkserver", "fork", "spawn"])
+@pytest.mark.parametrize("method", METHODS)
 def test_processes_started_by_children_end_with_them(method):
     group = group_of((), method=method)
     pids = [

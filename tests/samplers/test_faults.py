@@ -113,7 +113,9 @@ def test_a_standstill_is_named_with_the_workers_stack(fault, SamplerCls, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore:.*has made no progress")
-@pytest.mark.parametrize("SamplerCls", PARALLEL[:2])
+@pytest.mark.parametrize(  # it waits for two time limits
+    "SamplerCls", [PARALLEL[0], pytest.param(PARALLEL[1], marks=pytest.mark.slow)]
+)
 def test_resets_have_a_limit_of_their_own(SamplerCls, tmp_path):
     limits = dict(env_timeout=2.0, reset_timeout=4.0)
     (tmp_path / "hanging").mkdir()
@@ -227,7 +229,7 @@ def test_an_agent_failing_in_a_worker_is_told_as_such(tmp_path):
     [
         ("raise", "fork", PARALLEL[0]),
         ("kill", "fork", PARALLEL[1]),
-        ("segfault", "spawn", PARALLEL[2]),
+        pytest.param("segfault", "spawn", PARALLEL[2], marks=pytest.mark.slow),
         pytest.param("raise", "spawn", PARALLEL[0], marks=pytest.mark.slow),
     ],
 )

@@ -49,7 +49,8 @@ def same(a, b):
 CASES = [
     *((SamplerCls, "lstm", False) for SamplerCls in (SerialSampler, *SAMPLERS)),
     *((SamplerCls, "lstm", True) for SamplerCls in (SerialSampler, CpuSampler, SAMPLERS[2])),
-    *((CpuSampler, "gtrxl", False), (SAMPLERS[2], "gtrxl", True)),
+    (CpuSampler, "gtrxl", False),
+    pytest.param(SAMPLERS[2], "gtrxl", True, marks=pytest.mark.slow),
     *((CpuSampler, "numpy", False), (CpuSampler, "torch", False), (SerialSampler, "numpy", True)),
 ]
 

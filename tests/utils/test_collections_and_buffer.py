@@ -104,7 +104,7 @@ def _write_from_child(arrays):
     arrays.y[...] = 22
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_shared_arrays_and_views_are_sent_to_children(method):
     arena = Arena()
     p = bf.buffer_from_example(Pair(np.float32(0), np.zeros(2, np.int64)), (4, 3), arena)

@@ -74,7 +74,7 @@ def add_pairwise(lock, cell, n):
             assert cell[0] == cell[1]
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_lock_is_shared_with_child_processes(method):
     context = mp.get_context(method)
     lock, cell = RWLock(), context.RawArray("q", 2)
