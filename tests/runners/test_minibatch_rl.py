@@ -417,6 +417,25 @@ class StopAtOnce(Hook):
         runner.request_stop()
 
 
+class Interrupt(Hook):
+    def on_iteration(self, runner, itr):
+        if itr == 1:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupted_run_says_how_to_resume_it(tmp_path, capsys):
+    directory = tmp_path / "checkpoints"
+    with pytest.raises(SystemExit) as ended:
+        runner_for(n_itr=10**6, checkpoint_dir=directory, hooks=[Interrupt()]).train()
+    assert ended.value.code == 130
+    out = capsys.readouterr().out
+    assert out.count("Stopped by signal after iteration 1: checkpoint saved") == 1
+    assert f"Resume with MinibatchRl(..., resume_from={str(directory)!r}).\n" in out
+    resumed = runner_for(resume_from=directory, n_itr=10**6, hooks=[StopAtOnce()])
+    resumed.train()
+    assert resumed.start_itr == 2
+
+
 class NoteThreads(Hook):
     def __init__(self):
         self.found = set()
