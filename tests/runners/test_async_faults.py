@@ -69,7 +69,8 @@ def second_host(runner):
         (AsyncSerialSampler, "vtrace", host, HOST, ONE),
         (AsyncSerialSampler, "dqn", copier, COPIER, ONE),
         (AsyncCpuSampler, "dqn", worker, WORKER, ONE),
-        (AsyncGpuSampler, "vtrace", second_host, SECOND, TWO),
+        (AsyncSerialSampler, "vtrace", second_host, SECOND, TWO),
+        pytest.param(AsyncGpuSampler, "vtrace", second_host, SECOND, TWO, marks=pytest.mark.slow),
     ],
 )
 def test_who_is_killed_is_named_and_the_run_can_go_on(
