@@ -28,6 +28,7 @@ from rlpyt.sweeps.population import EndsAt
 from rlpyt.utils.checks import setting
 from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
+from tests.programs import run_script
 
 HERE = __name__
 SERIAL = dict(sampler=dict(kind="serial", batch_T=16, batch_B=2), progress=False)
@@ -353,9 +354,7 @@ def test_a_script_trains_with_its_own_classes(tmp_path):
         "    run = rlpyt.train('ppo', env, steps=64, batch_T=16, batch_B=2, run_dir='run')\n"
         "    print(run.options.env, len(run.evaluate(2).returns))\n"
     )
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_script(script, directory=tmp_path)
     assert done.stdout.rstrip().endswith("own:env 2"), done.stderr
 
 

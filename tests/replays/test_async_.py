@@ -2,12 +2,12 @@
 
 import os
 import pickle
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
 
 from rlpyt.replays.non_sequence.prioritized import AsyncPrioritizedReplayBuffer
+from rlpyt.utils.processes import start_context
 from tests.replays.every_replay import LOCAL, SHARED, assert_same, make, update
 
 
@@ -39,7 +39,7 @@ def fill(replays, result):
 
 def test_what_a_child_appends_is_sampled_here():
     replays = [make(cls) for cls in SHARED]
-    context = get_context("spawn")
+    context = start_context("forkserver")
     result = context.Queue()
     child = context.Process(target=fill, args=(replays, result))
     child.start()
@@ -73,7 +73,7 @@ def test_readers_never_see_half_written_rows():
     """Every append replaces the whole ring, so a batch under the lock holds one number only."""
     replay, _ = make(AsyncPrioritizedReplayBuffer, T=4, B=64, n=1)
     write_marked(replay, 1)
-    context = get_context("spawn")
+    context = start_context("forkserver")
     child = context.Process(target=write_marked, args=(replay, 150))
     child.start()
     seen = set()
