@@ -66,6 +66,7 @@ class BaseAgent(Recorded):
             workers read. They are in shared memory, so write them in place.
         arguments: keeps plain arguments of the constructor equal in all processes, so that an
             attribute assigned in a hook has its effect in the next batch, see ``changeable``.
+        acting_device: device of the actions that ``step`` returns, and of ``value``.
         group: index of the group of environments that the agent acts for, see ``set_group``.
         rows: indices of the environments of the next call, among the ``env_ranks`` of
             ``collector_initialize``, if the sampler acts in tiles; ``None``: all of the group.
@@ -115,6 +116,7 @@ class BaseAgent(Recorded):
         self.shared_weights: SharedWeights | None = None
         self.distribution: Any = None
         self.device = torch.device("cpu")
+        self.acting_device = torch.device("cpu")
         self.env_spaces: Any = None
         self.env_model_kwargs: dict[str, Any] = {}
         self.observation_only = False
@@ -353,7 +355,7 @@ class BaseAgent(Recorded):
         """Choose actions for [B] environments.
 
         Returns:
-            ``AgentStep(action, agent_info)`` on the CPU. Recurrent agents record the state before
+            ``AgentStep(action, agent_info)`` on ``acting_device``. Recurrent agents record the state before
             the step, leaves [B, N, H], and keep the state after it.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
@@ -365,8 +367,8 @@ class BaseAgent(Recorded):
             agent_info = self.AgentInfoRnn(*fields, self._exchange_state(rnn_state, B))
         else:
             agent_info = self.AgentInfo(*fields)
-        if self.device.type != "cpu":
-            action, agent_info = buffer_to((action, agent_info), "cpu")
+        if self.device != self.acting_device:
+            action, agent_info = buffer_to((action, agent_info), self.acting_device)
         return AgentStep(action, agent_info)
 
     def _begin_step(self, B: int | None) -> None:
@@ -536,6 +538,20 @@ class BaseAgent(Recorded):
         """Zero the recurrent state of environment ``idx`` of the group."""
         if self.memory is not None:
             self.memory.reset_one(idx)
+
+    def reset_rows(self, where: Tensor) -> None:
+        """Zero the recurrent states of rows of the group, without reading the mask on the host.
+
+        An agent that overrides ``reset_one`` is asked row by row, unless it overrides this as well.
+
+        Args:
+            where: [B] bool, on the device of the states.
+        """
+        if type(self).reset_one is not BaseAgent.reset_one:
+            for b in where.nonzero().flatten().tolist():
+                self.reset_one(b)
+        elif self.memory is not None:
+            self.memory.reset_rows(where)
 
     def set_group(self, group: int) -> None:
         """Act for this group of environments from now on.

@@ -54,6 +54,10 @@ class RecurrentMemory:
         if state is not None:
             buffer_func(state, _zero_column, idx)
 
+    def reset_rows(self, where: torch.Tensor) -> None:
+        """Zero the states of environments of the selected group, where the mask [B] is true."""
+        buffer_func(self.state, _zero_columns, where)
+
     def forget(self) -> None:
         """Delete the states of all modes and groups."""
         self._states = {}
@@ -89,3 +93,7 @@ def _rebuilt(plain: Any) -> Any:
 
 def _zero_column(leaf: torch.Tensor, idx: int) -> None:
     leaf[:, idx] = 0
+
+
+def _zero_columns(leaf: torch.Tensor, where: torch.Tensor) -> None:
+    leaf.masked_fill_(where.view(-1, *[1] * (leaf.dim() - 2)), 0)

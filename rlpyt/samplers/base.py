@@ -19,6 +19,8 @@ from rlpyt.utils.seed import check_seed, make_seed
 from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
+    import torch
+
     from rlpyt.curricula.base import Curriculum
     from rlpyt.samplers.collectors import BaseCollector
     from rlpyt.samplers.evaluation import BaseEvalCollector
@@ -333,9 +335,13 @@ class BaseSampler(FixedWhileRunning):
             self.agent.memory.forget()
 
     def _allocate_batch(
-        self, memory: Arena | bool, bootstrap_value: bool, final_observation: bool
+        self,
+        memory: Arena | bool | torch.device,
+        bootstrap_value: bool,
+        final_observation: bool,
+        extra_rows: int = 0,
     ) -> Any:
-        """Allocate a batch [T, B]; add the agent's outputs to the examples."""
+        """Allocate a batch [T + extra_rows, B]; add the agent's outputs to the examples."""
         if "agent_info" not in self.examples:
             agent_examples(self.agent, self.examples)
         ours = str(getattr(self.CollectorCls, "__module__", "")).startswith("rlpyt.")
@@ -348,6 +354,7 @@ class BaseSampler(FixedWhileRunning):
         recorded = getattr(self.CollectorCls, "records_final_observations", False)
         T, B = self.batch_spec
         final = final_observation and recorded
+        T += extra_rows
         return allocate_samples(self.examples, T, B, bootstrap_value, memory, final)
 
 

@@ -236,10 +236,10 @@ def allocate_samples(
     T: int,
     B: int,
     bootstrap_value: bool,
-    memory: Arena | bool,
+    memory: Arena | bool | torch.device,
     final_observation: bool = False,
 ) -> Any:
-    """Allocate ``Samples`` [T, B] from complete examples.
+    """Allocate ``Samples`` [T, B] from complete examples, as tensors if ``memory`` is a device.
 
     ``agent.action`` and ``agent.prev_action`` are shifted views of one array [T + 1, B], so an
     action is also the previous action of the next step. The same holds for rewards.
@@ -271,7 +271,7 @@ def allocate_samples(
         final = buffer_from_example(examples["observation"], (T, B), memory)
         env = EnvSamplesFinal(*env, final)
     samples = Samples(agent=agent, env=env)
-    if os.environ.get("RLPYT_DEBUG"):
+    if os.environ.get("RLPYT_DEBUG") and not isinstance(memory, torch.device):
         _poison(samples)
     return samples
 

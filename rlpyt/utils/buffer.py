@@ -30,7 +30,7 @@ np_mp_array_spawn = SharedArray  # original name of the shared array for spawned
 def buffer_from_example(
     example: Any,
     leading_dims: int | Sequence[int],
-    share_memory: bool | Arena = False,
+    share_memory: bool | Arena | torch.device = False,
     use_NatSchema: bool | None = None,
 ) -> Any:
     """Allocate zeroed arrays for many elements like ``example``.
@@ -38,7 +38,8 @@ def buffer_from_example(
     Args:
         example: tree of arrays, tensors or numbers without leading dimensions.
         leading_dims: dimensions put before those of every leaf, e.g. [T, B].
-        share_memory: allocate in shared memory, in that of an ``Arena`` if one is given.
+        share_memory: allocate in shared memory, in that of an ``Arena`` if one is given; or tensors
+            on a device.
         use_NatSchema: ignored, for compatibility; all types can be pickled.
 
     Returns:
@@ -56,9 +57,11 @@ def buffer_from_example(
 
 
 def build_array(
-    example: Any, leading_dims: int | Sequence[int], share_memory: bool | Arena = False
-) -> np.ndarray[Any, Any]:
-    """Allocate one zeroed array with the example's dtype and shape after ``leading_dims``.
+    example: Any,
+    leading_dims: int | Sequence[int],
+    share_memory: bool | Arena | torch.device = False,
+) -> Any:
+    """Allocate one zeroed array, or a tensor if a device is given, with the example's dtype and shape after ``leading_dims``.
 
     Its byte order is that of this machine.
 
@@ -74,6 +77,9 @@ def build_array(
         )
     dims = (leading_dims,) if isinstance(leading_dims, int) else tuple(leading_dims)
     shape, dtype = dims + array.shape, array.dtype.newbyteorder("=")
+    if isinstance(share_memory, torch.device):
+        torch_dtype = torch.from_numpy(np.empty(0, dtype)).dtype
+        return torch.zeros(shape, dtype=torch_dtype, device=share_memory)
     if isinstance(share_memory, Arena):
         return share_memory.allocate(shape, dtype)
     return np_mp_array(shape, dtype) if share_memory else np.zeros(shape, dtype)

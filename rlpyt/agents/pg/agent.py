@@ -188,7 +188,7 @@ class PgAgent(BaseAgent):
         """Return V of these observations [B], without advancing the recurrent state."""
         inputs = self._inputs(observation, prev_action, prev_reward)
         (*_, value), _ = self._run(self.model, inputs, self.prev_rnn_state)
-        return torch.as_tensor(value.to("cpu"))
+        return torch.as_tensor(value.to(self.acting_device))
 
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
