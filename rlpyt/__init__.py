@@ -49,6 +49,7 @@ _NAMES = {  # public names, by module
     "rlpyt.samplers.parallel.gpu.sampler": "GpuSampler",
     "rlpyt.samplers.ray_sampler": "RaySampler",
     "rlpyt.samplers.serial.sampler": "SerialSampler",
+    "rlpyt.samplers.tensor_sampler": "TensorSampler",
     "rlpyt.utils.checks": "setting",
     "rlpyt.utils.logging.context": "logger_context",
 }

@@ -52,6 +52,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler a
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler as GpuSampler
 from rlpyt.samplers.ray_sampler import RaySampler as RaySampler
 from rlpyt.samplers.serial.sampler import SerialSampler as SerialSampler
+from rlpyt.samplers.tensor_sampler import TensorSampler as TensorSampler
 from rlpyt.utils.checks import setting as setting
 from rlpyt.utils.logging.context import logger_context as logger_context
 

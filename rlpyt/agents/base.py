@@ -355,8 +355,8 @@ class BaseAgent(Recorded):
         """Choose actions for [B] environments.
 
         Returns:
-            ``AgentStep(action, agent_info)`` on ``acting_device``. Recurrent agents record the state before
-            the step, leaves [B, N, H], and keep the state after it.
+            ``AgentStep(action, agent_info)`` on ``acting_device``. Recurrent agents record the
+            state before the step, leaves [B, N, H], and keep the state after it.
         """
         inputs = self._inputs(observation, prev_action, prev_reward)
         B = prev_reward.shape[0] if prev_reward.dim() else None

@@ -382,8 +382,10 @@ class ReplayAlgo(SequenceSettings):
         return self.replay_buffer.with_finals(to_buffer, samples)
 
     def store(self, samples: NamedArrayTuple) -> None:
-        """Store a batch [T, B] of the sampler in the replay."""
+        """Store a batch [T, B] of the sampler in the replay, which is in host memory."""
         self.n_void = 0
+        if samples.env.reward.device.type != "cpu":
+            samples = buffer_to(samples, "cpu")
         void = None if self.mid_batch_reset else valid_from_done(samples.env.done) == 0
         try:
             self.n_void = self.replay_buffer.append_batch(self.samples_to_buffer(samples), void)

@@ -91,7 +91,7 @@ def main(args: Sequence[str]) -> int:
     if given_dir is None and torchrun.place() is not None:
         raise UsageError("torchrun requires --run-dir: restarted runs resume from there.")
     kind, n = options.sampler.kind, options.sampler.n_workers
-    workers = kind if kind == "serial" else f"{kind}, {n} workers"
+    workers = kind if kind in ("serial", "tensor") else f"{kind}, {n} workers"
     if options.sampler.asynchronous:
         optimizers = f"{options.ranks} optimizer{'s' if options.ranks > 1 else ''}"
         workers = f"{workers}, in parallel with {optimizers}"

@@ -300,7 +300,8 @@ def _tensor(x: Any, what: str) -> Tensor:
 def _space_like(value: Any, what: str) -> gym_spaces.Space[Any]:
     """Return the unbounded space of one row of a tensor, or of a (nested) dict of them."""
     if hasattr(value, "keys"):  # also a TensorDict, which is no Mapping
-        return gym_spaces.Dict({k: _space_like(value[k], f"{what}.{k}") for k in value.keys()})
+        keys = list(value.keys())
+        return gym_spaces.Dict({key: _space_like(value[key], f"{what}.{key}") for key in keys})
     x = _tensor(value, what)
     shape = tuple(x.shape[1:])
     if x.dtype == torch.bool:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import torch
 
 from rlpyt.agents.building import named_arguments
 from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym_registry import current_id
+from rlpyt.envs.tensor import is_tensor_env, make_tensor_envs
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
@@ -43,6 +45,7 @@ SAMPLERS = {
     "alternating": "rlpyt.samplers.parallel.gpu.alternating_sampler:AlternatingSampler",
     "no-overlap": "rlpyt.samplers.parallel.gpu.alternating_sampler:NoOverlapAlternatingSampler",
     "ray": "rlpyt.samplers.ray_sampler:RaySampler",
+    "tensor": "rlpyt.samplers.tensor_sampler:TensorSampler",
 }
 ASYNC_SAMPLERS = {
     "serial": "rlpyt.samplers.async_.serial_sampler:AsyncSerialSampler",
@@ -96,6 +99,12 @@ class EnvRecipe:
         Raises:
             ValueError: ``EnvCls`` makes a vector environment.
         """
+        if is_tensor_env(self.EnvCls):
+            raise ValueError(
+                f"env must be a single environment here, got {label(self.EnvCls)}, which makes "
+                "batches of tensors. Evaluate in training: eval_interval_steps "
+                "(--eval-interval-steps)."
+            )
         if getattr(self.EnvCls, "batched", False):
             raise ValueError(
                 f"{self.EnvCls.__name__} makes batches of environments. Train with it in a script "
@@ -259,12 +268,11 @@ def build_runner(
 
     _check_counts(options)
     recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-    in_child = options.sampler.kind != "serial" and not debug
     parts = {
         "algo": build_algo(options),
         "sampler": build_sampler(options, recipe),
         "affinity": affinities(options),
-        "agent": build_agent(options, env_spaces(recipe, in_child)),
+        "agent": build_agent(options, spaces_of_run(recipe, options, debug)),
     }
     checkpoints = run_dir / rundir.CHECKPOINTS
     kinds: Any = MinibatchRl, MinibatchRlEval
@@ -310,6 +318,25 @@ def _check_counts(options: RunOptions) -> None:
     whole_number("eval_episodes", options.eval_episodes, 1 if options.eval_interval_steps else 0)
     if options.eval_max_steps is not None:
         whole_number("eval_max_steps", options.eval_max_steps, 1)
+
+
+def spaces_of_run(recipe: EnvRecipe, options: RunOptions, debug: bool = False) -> Any:
+    """Return the spaces of the environments of a run, see `env_spaces`.
+
+    Args:
+        recipe: recipe of the environments.
+        options: options of the run.
+        debug: make the environment in this process.
+    """
+    if options.sampler.kind != "tensor":
+        return env_spaces(recipe, options.sampler.kind != "serial" and not debug)
+    with Surroundings().checked(), torch.inference_mode():
+        device = None if options.device == "cpu" else torch.device(options.device)
+        n = options.sampler.batch_B
+        envs = make_tensor_envs(recipe.EnvCls, recipe.kwargs, n, options.seed, device)
+        if hasattr(envs.env, "close"):
+            envs.env.close()
+    return envs.spaces
 
 
 def env_spaces(recipe: EnvRecipe, in_child: bool = False) -> Any:

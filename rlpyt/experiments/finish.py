@@ -20,14 +20,17 @@ from rlpyt.utils.recorded import label
 def finish(options: RunOptions, run_dir: Path) -> None:
     """Evaluate the agent, plot its curve, record a video, and print the files and next steps.
 
+    Environments of tensors are evaluated in training alone.
+
     The files are also passed to the logger.
     """
     trained = load(run_dir)
-    if options.eval_episodes:
+    single = options.sampler.kind != "tensor"  # environments of one row can be made
+    if options.eval_episodes and single:
         say(f"Evaluation: {save_evaluation(options, run_dir, trained)}")
     if optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE):
         logger.attach(run_dir / rundir.CURVE)
-    if options.video:
+    if options.video and single:
         say("Recording a video. (--no-video skips this.)")
         if optional("video", record_video, trained, run_dir / rundir.VIDEO):
             logger.attach(run_dir / rundir.VIDEO)

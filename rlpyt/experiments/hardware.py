@@ -55,7 +55,7 @@ def affinity(options: RunOptions) -> dict[str, Any]:
     """
     cuda_idx = _cuda_idx(options.device)
     # Ray actors do not use the cores of this process.
-    without_workers = options.sampler.kind in ("serial", "ray")
+    without_workers = options.sampler.kind in ("serial", "ray", "tensor")
     n_workers = 1 if without_workers else options.sampler.n_workers
     threads = whole_number("torch_threads", options.torch_threads, 0) or n_granted_cpus()
     if threads > MAX_TORCH_THREADS:

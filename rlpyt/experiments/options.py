@@ -45,8 +45,9 @@ class SamplerOptions:
 
     # serial: in this process; cpu: in workers that also act; gpu: in workers, and this process
     # acts for all; alternating, no-overlap: like gpu, in two alternating groups of workers; ray:
-    # in actors of a Ray cluster (RAY_ADDRESS, or one on this machine).
-    kind: Literal["serial", "cpu", "gpu", "alternating", "no-overlap", "ray"] = "cpu"
+    # in actors of a Ray cluster (RAY_ADDRESS, or one on this machine); tensor: in this process, for
+    # an environment that is one program on tensors of all rows.
+    kind: Literal["serial", "cpu", "gpu", "alternating", "no-overlap", "ray", "tensor"] = "cpu"
     n_workers: int = 2  # number of worker processes (of all groups), about one per core
     batch_T: int = 128  # time steps per batch and environment
     batch_B: int = 8  # number of environments, distributed over the workers

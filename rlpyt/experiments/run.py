@@ -17,7 +17,7 @@ from rlpyt.envs.base import EnvSpaces
 from rlpyt.errors import DamagedFile, NonFiniteError
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_convolutions
-from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces
+from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces, spaces_of_run
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
 from rlpyt.experiments.options import CONFIG, SCHEMA, RunOptions, as_arguments, read_config
@@ -150,7 +150,7 @@ def _set_initial_agent(agent: Any, options: RunOptions) -> None:
     else:
         raise FileNotFoundError(f"init_from: run directory not found: {options.init_from!r}")
     recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-    spaces = env_spaces(recipe, options.sampler.kind != "serial")
+    spaces = spaces_of_run(recipe, options)
     probe = build_agent(options, spaces)
     for given in (probe, agent):
         use_saved_convolutions(given, state)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rlpyt.algos.sequences import SequenceSettings
+from rlpyt.envs.tensor import is_tensor_env
 from rlpyt.experiments.build import env_recipe, optimizer_name
 from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
 from rlpyt.experiments.presets.families import layers
@@ -91,9 +92,12 @@ def default_options(algo_name: Any, env_id: Any, preset: str | None = None) -> R
     """
     cls = algorithm_class(algo_name)
     algo = {name: field.default for name, field in plain_fields(cls).items()}
-    family, base = env_recipe(env_id).family, base_algorithm(algo_name)
+    recipe, base = env_recipe(env_id), base_algorithm(algo_name)
+    family = recipe.family
     named = {"algo_name": algorithm_named(algo_name), "env": env_id}
     options = RunOptions(algo_name="", env="", algo=algo).updated(named)
+    if is_tensor_env(recipe.EnvCls):
+        options = options.updated({"sampler": {"kind": "tensor"}})
     if not base:  # presets are for rlpyt's algorithms and their subclasses
         return options
     redefined = _redefined(cls, algorithm_class(base))
@@ -116,6 +120,8 @@ def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOption
         TypeError, ValueError: a value has the wrong type, or a setting belongs to several parts.
     """
     given = dict(settings)
+    if isinstance(given.get("sampler"), str):
+        given["sampler"] = {"kind": given["sampler"]}
     if not isinstance(given.get("algo", {}), Mapping):
         options = options.updated({"algo_name": algorithm_named(given.pop("algo"))})
     if not isinstance(given.get("agent", {}), Mapping):

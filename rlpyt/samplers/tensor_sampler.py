@@ -80,8 +80,6 @@ class TensorCollector:
         meta = device.type == "meta"  # which has no generator
         self.generator = None if meta else torch.Generator(device).manual_seed(seed)
         self._reset_rows = agent.reset_rows
-        discount = new_info()._discount
-        self._stats = BatchTrajStats([new_info()] * envs.n, discount)
         self.begin(envs.observation)
 
     def begin(self, observation: list[Tensor]) -> None:
@@ -91,6 +89,8 @@ class TensorCollector:
         B, device = self.envs.n, self.envs.device
         self._prev_action = self._null_action.expand(B, *self._null_action.shape).clone()
         self._prev_reward = torch.zeros(B, device=device)
+        info = self._new_info()
+        self._stats = BatchTrajStats([info] * B, info._discount)
 
     def collect_batch(self, T: int | None = None) -> list[Any]:
         """Fill T rows of the batch, by default all; return the trajectories that ended.
@@ -205,7 +205,7 @@ class TensorCollector:
     def _check_finite(self, T: int) -> None:
         """Raise NonFiniteError if an observation or reward of the batch is NaN or infinite."""
         env, next_observation = self.samples[:T].env, self._observation[T]
-        leaves = [x for x in leaves_of((self._observation[1 : T + 1], env.reward))]
+        leaves = leaves_of((self._observation[1 : T + 1], env.reward))
         finite = [torch.isfinite(x).all() for x in leaves if x.is_floating_point()]
         if not torch.stack(finite).all():
             t, b, message = first_not_finite(*numpify_buffer((env, next_observation)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,8 @@ class BatchTrajStats:
         }
         done = np.isin(stops - 1, ends)
         self._carry(segment, env, stops % T == 0, done)
-        return [self._fill(new_info(), segment, int(i)) for i in np.flatnonzero(done)]
+        rows = zip(*(values[done].tolist() for values in segment.values()), strict=True)
+        return [self._fill(new_info(), segment, row) for row in rows]
 
     def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
         """Keep the sums of each environment's last segment, or zero if the trajectory ended."""
@@ -70,9 +71,8 @@ class BatchTrajStats:
         self.discounted[env[last]] = segment["DiscountedReturn"][last] * unfinished
 
     @staticmethod
-    def _fill(info: TrajInfo, segment: dict[str, Array], i: int) -> TrajInfo:
-        for key, values in segment.items():
-            info[key] = values[i].item()
+    def _fill(info: TrajInfo, names: Iterable[str], row: Iterable[float]) -> TrajInfo:
+        info.update(zip(names, row))
         return info.terminate(None)
 
     def state_dict(self) -> dict[str, Array]:

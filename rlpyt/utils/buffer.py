@@ -61,9 +61,9 @@ def build_array(
     leading_dims: int | Sequence[int],
     share_memory: bool | Arena | torch.device = False,
 ) -> Any:
-    """Allocate one zeroed array, or a tensor if a device is given, with the example's dtype and shape after ``leading_dims``.
+    """Allocate one zeroed array with the example's dtype and shape after ``leading_dims``.
 
-    Its byte order is that of this machine.
+    If a device is given it is a tensor. Its byte order is that of this machine.
 
     Raises:
         TypeError: the example is not numeric.

@@ -70,8 +70,8 @@ def found_in(source, pattern, but=lambda node: False):
 
 
 def test_environments_are_stepped_in_one_place():
-    """Besides the one example step, and the wrapper for collectors that users write."""
-    assert len(files_with(r"\benvs?\.step$", "rlpyt/samplers")) == 3
+    """Besides the example step, the wrapper for users' collectors, and the loop on tensors."""
+    assert len(files_with(r"\benvs?\.step$", "rlpyt/samplers")) == 4
 
 
 def test_there_is_one_loop_over_steps():
@@ -79,8 +79,8 @@ def test_there_is_one_loop_over_steps():
 
 
 def test_agents_are_asked_to_act_in_one_place():
-    """Besides the one example step."""
-    assert len(files_with(r"\bagent\.step$", "rlpyt/samplers")) == 2
+    """Besides the one example step, and the loop on tensors."""
+    assert len(files_with(r"\bagent\.step$", "rlpyt/samplers")) == 3
 
 
 def test_gradients_are_taken_in_two_places():
