@@ -41,6 +41,7 @@ SCRIPTS = [  # further pages whose Python runs
     "algorithms/c51_rainbow",
     "algorithms/qrdqn_iqn",
     "algorithms/sac",
+    "tensor_environments",
 ]
 SLOW = (
     *("first_run", "custom_environment", "debugging", "action_masks", "hybrid_actions", "export"),

@@ -29,6 +29,7 @@ ARGUMENTS = {  # where `SHORT` is not enough
     "ray_cluster.py": "--steps 4096",
     "recurrent_memory.py": "--steps 1280",
     "resume.py": "--steps 4096",
+    "tensor_environment.py": "--steps 8192",
     "vector_environments.py": "--steps 4096 --normalize --n-workers 2",
 }
 OUTPUT = {  # text that the example prints besides its table

@@ -1,4 +1,4 @@
-"""rlpyt's only loop over steps: for training, decorrelation, evaluation and evolution."""
+"""rlpyt's loop over steps on the host: training, decorrelation, evaluation and evolution."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any

@@ -9,6 +9,7 @@ the statistics of trajectories.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from rlpyt.envs.tensor import TensorEnvs, make_tensor_envs
 from rlpyt.envs.vector.base import vector_info
 from rlpyt.errors import NonFiniteError
 from rlpyt.processes.status import describe_env
-from rlpyt.samplers.base import kwargs_by_env
 from rlpyt.samplers.buffer import allocate_samples
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.env_batch import bounds_of
@@ -37,7 +37,7 @@ from rlpyt.samplers.traj_stats import BatchTrajStats
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
-from rlpyt.utils.seed import env_seed, undisturbed
+from rlpyt.utils.seed import env_seed
 
 
 class TensorCollector:
@@ -79,7 +79,6 @@ class TensorCollector:
         self._to_env = _to_env(space, device)
         meta = device.type == "meta"  # which has no generator
         self.generator = None if meta else torch.Generator(device).manual_seed(seed)
-        self._reset_rows = agent.reset_rows
         self.begin(envs.observation)
 
     def begin(self, observation: list[Tensor]) -> None:
@@ -110,7 +109,7 @@ class TensorCollector:
     def run(self, T: int) -> None:
         """Take T steps and record them, without reading anything on the host."""
         agent, envs, observation, to_env = self.agent, self.envs, self._observation, self._to_env
-        own, env, reset_rows = self.samples.agent, self.samples.env, self._reset_rows
+        own, env, reset_rows = self.samples.agent, self.samples.env, agent.reset_rows
         prev_action, prev_reward = self._prev_action, self._prev_reward
         agent.set_group(0)
         noise = self._draw_noise(T)
@@ -205,7 +204,7 @@ class TensorCollector:
     def _check_finite(self, T: int) -> None:
         """Raise NonFiniteError if an observation or reward of the batch is NaN or infinite."""
         env, next_observation = self.samples[:T].env, self._observation[T]
-        leaves = leaves_of((self._observation[1 : T + 1], env.reward))
+        leaves = leaves_of((self._observation[: T + 1], env.reward))
         finite = [torch.isfinite(x).all() for x in leaves if x.is_floating_point()]
         if not torch.stack(finite).all():
             t, b, message = first_not_finite(*numpify_buffer((env, next_observation)))
@@ -231,45 +230,29 @@ class TensorCollector:
         self._stats.load_state_dict(state["stats"])
 
 
+@dataclass
 class TensorWorker:
     """Environments, agent and collectors of a `TensorSampler`, with the calls of an `EnvWorker`.
 
-    Args:
+    Attributes:
         collector: collector of training batches.
-        agent: the agent.
-        start_agent: function that prepares it for acting.
         make_eval: function that makes the collector of evaluations.
         eval_quota: episodes that each evaluation environment runs; ``None``: no limit.
         eval_deterministic: take the most likely actions in evaluation.
         n_first_steps: steps to take before the first batch.
     """
 
+    collector: TensorCollector
+    make_eval: Callable[[], TensorCollector]
+    eval_quota: int | None
+    eval_deterministic: bool
+    n_first_steps: int
     eval_collector: TensorCollector | None = None
     agent_inputs = traj_infos = None
+    _itr = 0
 
-    def __init__(
-        self,
-        collector: TensorCollector,
-        agent: BaseAgent,
-        start_agent: Callable[[], None],
-        make_eval: Callable[[], TensorCollector],
-        eval_quota: int | None,
-        eval_deterministic: bool,
-        n_first_steps: int,
-    ) -> None:
-        self.collector, self.agent = collector, agent
-        self._start_agent, self._make_eval = start_agent, make_eval
-        self._eval_quota = eval_quota
-        self._eval_deterministic = eval_deterministic
-        self._n_first_steps = n_first_steps
-        self._itr = 0
-        self._missing = np.zeros(0)  # episodes that evaluation environments still have to run
-
-    def start(self) -> None:
-        """Prepare the agent for acting."""
-        self._start_agent()
-        self.agent.reset()
-        self.agent.sample_mode(0)
+    def __post_init__(self) -> None:
+        self.agent = self.collector.agent
 
     @torch.inference_mode()
     def collect(self, itr: int, slot: int = 0) -> list[Any]:
@@ -283,9 +266,9 @@ class TensorWorker:
                 f"{self.agent.device}. Train there: --device {device}, or "
                 f"affinity=dict(cuda_idx={device.index})."
             )
-        for t in range(0, self._n_first_steps, T):
-            self.collector.collect_batch(min(T, self._n_first_steps - t))
-        self._n_first_steps = 0
+        for t in range(0, self.n_first_steps, T):
+            self.collector.collect_batch(min(T, self.n_first_steps - t))
+        self.n_first_steps = 0
         return self.collector.collect_batch()
 
     @torch.inference_mode()
@@ -293,13 +276,13 @@ class TensorWorker:
         """Start an evaluation, or continue it; see `EnvWorker.evaluate`."""
         self._itr = itr
         if first:
-            self.agent.deterministic = self._eval_deterministic
+            self.agent.deterministic = self.eval_deterministic
             self.agent.eval_mode(itr)
             if self.eval_collector is None:
-                self.eval_collector = self._make_eval()
-            else:
-                self.eval_collector.begin(self.eval_collector.envs.reset())
-            self._missing = np.full(self.eval_collector.envs.n, self._eval_quota or np.inf)
+                self.eval_collector = self.make_eval()
+            collector = self.eval_collector
+            collector.begin(collector.envs.reset())
+            self._missing = np.full(collector.envs.n, self.eval_quota or np.inf)
         assert self.eval_collector is not None
         infos = self.eval_collector.collect_batch(n_steps)
         done = numpify_buffer(self.eval_collector.samples.env.done[:n_steps])
@@ -339,7 +322,7 @@ class TensorWorker:
         self.collector.envs.env.load_state_dict(saved)
         self.collector.load_state_dict(state["collector"])
         load_agent_memory(self.agent, state["agent"])
-        self._n_first_steps = 0
+        self.n_first_steps = 0
         return True
 
     def close(self) -> None:
@@ -360,8 +343,7 @@ class TensorSampler(Sampler):
 
     Raises:
         ValueError, TypeError: an argument is set that needs single environments:
-            ``curriculum``, ``deterministic_acting``, another ``TrajInfoCls``, a list of
-            ``env_kwargs``.
+            ``curriculum``, ``deterministic_acting``, another ``TrajInfoCls``, lists of arguments.
     """
 
     CollectorCls: Any = TensorCollector
@@ -373,18 +355,18 @@ class TensorSampler(Sampler):
             raise TypeError(
                 f"CollectorCls must be a subclass of TensorCollector, got {self.CollectorCls}."
             )
-        plain = isinstance(self.env_kwargs, Mapping)
-        for name, value, fits in (
-            ("curriculum", self.curriculum, self.curriculum is None),
-            ("deterministic_acting", self.deterministic_acting, not self.deterministic_acting),
-            ("TrajInfoCls", self.TrajInfoCls, self.TrajInfoCls is TrajInfo),
-            ("env_kwargs", "a list", plain),
-        ):
-            if not fits:
-                raise ValueError(
-                    f"{name} must have its default in a TensorSampler, whose rows are one program, "
-                    f"got {value!r:.80}. Leave it out, or use another sampler."
-                )
+        defaults = {"curriculum": None, "deterministic_acting": False, "TrajInfoCls": TrajInfo}
+        given = {name: getattr(self, name) for name in defaults}
+        wrong = [name for name in defaults if given[name] is not defaults[name]]
+        for name in ("env_kwargs", "eval_env_kwargs"):
+            if not isinstance(getattr(self, name) or {}, Mapping):
+                wrong.append(name)
+        if wrong:
+            raise ValueError(
+                f"{wrong[0]} is for single environments, but the rows of a TensorSampler are one "
+                f"program, got {getattr(self, wrong[0])!r:.80}. Leave it out (arguments of the "
+                "environment: one dictionary), or use another sampler."
+            )
 
     def _build(
         self,
@@ -397,26 +379,25 @@ class TensorSampler(Sampler):
     ) -> None:
         self._initialized = True
         B, n_eval = self.batch_spec.B, self.eval_n_envs
-        index = hardware.cuda_idx
+        index, first_rank = hardware.cuda_idx, rank * B
         device = None if index is None else torch.device("cuda", index)
         new_info = traj_info_factory(self.TrajInfoCls, traj_info_kwargs)
-        eval_kwargs = kwargs_by_env("env_kwargs", self.eval_env_kwargs or self.env_kwargs, 1, "1")
         self._surroundings = Surroundings(describe_env(self.EnvCls, self.env_kwargs))
         mark_torch_seed()
 
         def make(kwargs: dict[str, Any], n: int, purpose: str) -> TensorEnvs:
-            seed = env_seed(self.seed, rank * B, purpose)
+            seed = env_seed(self.seed, first_rank, purpose)
             return make_tensor_envs(self.EnvCls, kwargs, n, seed, device)
 
         def collector(envs: TensorEnvs, rows: Any, purpose: str) -> TensorCollector:
-            seed = env_seed(self.seed, rank * B, purpose)
+            seed = env_seed(self.seed, first_rank, purpose)
             made: TensorCollector = self.CollectorCls(envs, self.agent, rows, new_info, seed)
             return made
 
         def make_eval() -> TensorCollector:
-            envs = make(eval_kwargs[0], n_eval, "eval env")
-            T = EvalCollector.CHUNK
-            rows = allocate_samples(self.examples, T + 1, n_eval, False, envs.device)
+            envs = make(self.eval_env_kwargs or self.env_kwargs, n_eval, "eval env")
+            T = EvalCollector.CHUNK + 1
+            rows = allocate_samples(self.examples, T, n_eval, False, envs.device)
             return collector(envs, rows, "eval action")
 
         with self._surroundings.checked(), torch.inference_mode():
@@ -428,26 +409,19 @@ class TensorSampler(Sampler):
         info = rows.env.env_info._replace(traj_done=rows.env.done)
         rows = rows._replace(env=rows.env._replace(env_info=info))
         self.agent.acting_device = envs.device
-        with torch.inference_mode():
-            training = collector(envs, rows, "action")
+        training = collector(envs, rows, "action")
         self.slots, self.samples_pyt = [training.samples], training.samples
         self._eval_max_T = self._eval_steps_per_env(1)
         total = self.eval_max_trajectories
-        worker = TensorWorker(
-            training,
-            self.agent,
-            lambda: self.agent.collector_initialize(
-                global_B=B * world_size, env_ranks=list(range(rank * B, (rank + 1) * B))
-            ),
-            make_eval,
-            None if total is None or not n_eval else -(-total // n_eval),
-            self.eval_deterministic,
-            self.max_decorrelation_steps,
-        )
+        quota = None if total is None or not n_eval else -(-total // n_eval)
+        first_steps = self.max_decorrelation_steps
+        worker = TensorWorker(training, make_eval, quota, self.eval_deterministic, first_steps)
         self._worker_group = InProcess(worker, self._surroundings)
         self._finalizer = self._worker_group.shutdown
-        with undisturbed():
-            self._worker_group.call("start")
+        ranks = list(range(first_rank, first_rank + B))
+        self.agent.collector_initialize(global_B=B * world_size, env_ranks=ranks)
+        self.agent.reset()
+        self.agent.sample_mode(0)
 
     def shutdown(self) -> None:
         """Close the environments."""

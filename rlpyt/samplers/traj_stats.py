@@ -60,7 +60,8 @@ class BatchTrajStats:
         done = np.isin(stops - 1, ends)
         self._carry(segment, env, stops % T == 0, done)
         rows = zip(*(values[done].tolist() for values in segment.values()), strict=True)
-        return [self._fill(new_info(), segment, row) for row in rows]
+        empty = new_info()
+        return [self._fill(empty.copy(), segment, row) for row in rows]
 
     def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
         """Keep the sums of each environment's last segment, or zero if the trajectory ended."""

@@ -465,9 +465,9 @@ def test_actions_are_clipped_for_the_environment_and_recorded_without() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(deterministic_acting=True), "deterministic_acting must have its default"),
-        (dict(env_kwargs=[{}] * B), "env_kwargs must have its default"),
-        (dict(TrajInfoCls=dict), "TrajInfoCls must have its default"),
+        (dict(deterministic_acting=True), "deterministic_acting is for single environments"),
+        (dict(env_kwargs=[{}] * B), "env_kwargs is for single environments"),
+        (dict(TrajInfoCls=dict), "TrajInfoCls is for single environments"),
     ],
 )
 def test_arguments_for_single_environments_are_refused(kwargs: Any, message: str) -> None:
