@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.utils.dlpack
 from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
@@ -222,24 +223,24 @@ class TensorEnvs:
             dtype: dtype in which it is recorded; ``None``: any.
             what: its name, for messages.
         """
-        x = _tensor(x, what)
-        fits = dtype is None or torch.can_cast(x.dtype, dtype)
-        if x.shape == shape and x.device == self.device and fits:
-            return x
+        tensor = _tensor(x, what)
+        fits = dtype is None or torch.can_cast(tensor.dtype, dtype)
+        if tensor.shape == shape and tensor.device == self.device and fits:
+            return tensor
         where = f"{what} of {self._name}"
-        if x.shape != shape:
+        if tensor.shape != shape:
             raise ValueError(
                 f"{where} must have shape {list(shape)}, one row for each of num_envs={self.n} "
-                f"environments, got {list(x.shape)}. Return this shape, or correct the space."
+                f"environments, got {list(tensor.shape)}. Return this shape, or correct the space."
             )
-        if x.device != self.device:
+        if tensor.device != self.device:
             raise ValueError(
-                f"{where} must be on the device of the observations, {self.device}, got {x.device}."
-                " Create it there: each step would copy it."
+                f"{where} must be on the device of the observations, {self.device}, got "
+                f"{tensor.device}. Create it there: each step would copy it."
             )
         raise TypeError(
-            f"{where} must have a dtype that can be recorded as {dtype}, got {x.dtype}. Convert "
-            "it, or correct the space."
+            f"{where} must have a dtype that can be recorded as {dtype}, got {tensor.dtype}. "
+            "Convert it, or correct the space."
         )
 
 
@@ -294,7 +295,7 @@ def _tensor(x: Any, what: str) -> Tensor:
             f"{what} must be a tensor, or an array that supports DLPack, got "
             f"{type(x).__name__}. For numbers and lists use the other samplers."
         )
-    return torch.from_dlpack(x)
+    return torch.utils.dlpack.from_dlpack(x)
 
 
 def _space_like(value: Any, what: str) -> gym_spaces.Space[Any]:

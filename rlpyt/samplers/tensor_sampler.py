@@ -72,7 +72,7 @@ class TensorCollector:
         self.T = rows.env.done.shape[0] - 1
         self.samples: Any = rows[: self.T]
         self._observation = rows.env.observation  # [T + 1, B, ...]
-        self._final = getattr(self.samples.env, "final_observation", None)
+        self._final: Any = getattr(self.samples.env, "final_observation", None)
         self._given: list[int] = []  # steps of the batch that returned final observations
         device, space = envs.device, envs.spaces.action
         self._null_action = torch.as_tensor(space.null_value(), device=device)
