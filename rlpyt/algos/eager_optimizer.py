@@ -29,13 +29,13 @@ def exclude_compiler() -> None:
             vars(function).setdefault("__dynamo_disable", function)
 
 
-def step_eagerly(optimizer: Any) -> None:
+def step_eagerly(instance: Any) -> None:
     """Let the steps of an optimizer not import the compiler; hooks are called as before.
 
     Differentiable optimizers, and those with other steps than ``torch.optim``, are unchanged.
     """
-    step: Any = getattr(type(optimizer).step, "__wrapped__", None)
+    step: Any = getattr(type(instance).step, "__wrapped__", None)
     known = step is not None and getattr(step, "__code__", None) is _WRAPPER
-    if known and not optimizer.defaults["differentiable"]:
+    if known and not instance.defaults["differentiable"]:
         eager = Optimizer.profile_hook_step(torch.no_grad()(step.__wrapped__))
-        optimizer.step = MethodType(eager, optimizer)
+        instance.step = MethodType(eager, instance)
