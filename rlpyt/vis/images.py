@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
 from numpy.typing import ArrayLike, NDArray
 
 from rlpyt.utils.extras import missing_extra
@@ -191,6 +192,7 @@ def picture_of(env: Any) -> Image:
     returned by MinAtar, are converted to bytes.
 
     Raises:
+        ImportError: rendering needs a package that is not installed; the message says which.
         ValueError: the environment cannot render RGB images.
     """
     render, name = getattr(env, "render", None), type(getattr(env, "unwrapped", env)).__name__
@@ -202,6 +204,11 @@ def picture_of(env: Any) -> Image:
     except NotImplementedError as error:
         what = "render is not implemented"
         raise ValueError(f"{name} cannot render images: {what}. {REMEDY}") from error
+    except DependencyNotInstalled as error:
+        missing = getattr(error.__cause__, "name", None)
+        if missing == "pygame":
+            raise missing_extra(f"Rendering {name}", "plot", missing) from error
+        raise ImportError(f"{name} cannot render images: {error}") from error
     except Exception as error:
         if not hasattr(getattr(env, "unwrapped", env), "mujoco_renderer"):
             raise

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gymnasium.error import DependencyNotInstalled
 
 from rlpyt.vis.images import (
     CAPTION_HEIGHT,
@@ -165,6 +166,17 @@ def test_images_of_environments():
         picture_of(object())
     with pytest.raises(ValueError, match="rgb_array"):
         picture_of(Draws(None))
+
+
+@pytest.mark.parametrize(("package", "remedy"), [("pygame", r"\[plot\]"), ("glfw", "by hand")])
+def test_a_package_that_rendering_needs_is_named(package, remedy):
+    class NeedsPackage:
+        def render(self):
+            missing = ImportError(name=package)
+            raise DependencyNotInstalled(f"install {package} by hand") from missing
+
+    with pytest.raises(ImportError, match=rf"NeedsPackage.*{package}.*{remedy}"):
+        picture_of(NeedsPackage())
 
 
 def test_without_opengl_the_error_says_what_mujoco_needs(monkeypatch):
