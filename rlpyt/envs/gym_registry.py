@@ -166,10 +166,10 @@ def _unknown_id_message(env_id: str) -> str:
             f"{in_module!r}, or give the class or a function that makes it instead of the id."
         )
     return (
-        f"no environment is registered as {env_id!r}; nearest: {close}. Extras have more: "
-        f"{install_command('atari')} for ALE/..., also minatar for MinAtar/... and mujoco; "
-        "gymnasium[box2d]. For a custom environment, import its package or call "
-        "gymnasium.register first."
+        f"no environment is registered as {env_id!r}; nearest: {close}. Ids of Atari are ALE/..., "
+        f"those of MinAtar are MinAtar/...; both need an extra: "
+        f"{install_command('atari', 'minatar')}. For a custom environment, import its package or "
+        "call gymnasium.register first."
     )
 
 

@@ -68,7 +68,7 @@ def test_checker_is_off_by_default():
     ],
 )
 def test_unknown_ids_get_the_nearest_and_the_extras(env_id, nearest):
-    with pytest.raises(ValueError, match=rf"'{env_id}'; .*{nearest}.*\[atari\]"):
+    with pytest.raises(ValueError, match=rf"'{env_id}'; .*{nearest}.*\[atari,minatar\]"):
         make(env_id)
     with pytest.raises(ValueError, match="nearest: none"):
         make("Zyxwvutsrq-v1")
