@@ -30,7 +30,8 @@ root_doc = "index"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"rlpyt {release}"
-html_static_path = ["images/halfcheetah.mp4", "images/halfcheetah-poster.png"]  # an HTML video
+html_static_path = ["images/halfcheetah.mp4", "images/halfcheetah-poster.png", "site.css"]
+html_css_files = ["site.css"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "text"  # of blocks without a language, which are commands and output
@@ -45,6 +46,7 @@ autodoc_preserve_defaults = True
 
 HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
 MARKS = re.compile(r"(`[^`]*`)|(?<![\\*\w])(\*(?=\w)|\|)")  # of [*lead, A] and |x|, outside of code
+FILE_LINK = re.compile(r"\[[\w./]+\.md\](?=\([\w./]+\.md(#[\w-]+)?\))")  # [page.md](page.md)
 RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
 
 
@@ -75,11 +77,12 @@ def results(experiments):
 
 
 def complete(app, name, source):
-    """Insert generated tables, and point links to files beside ``docs`` at GitHub."""
+    """Insert generated tables and titles in links; files outside ``docs`` are on GitHub."""
     source[0] = HYPERPARAMETERS.sub(lambda found: hyperparameters(found[1]), source[0])
     source[0] = RESULTS.sub(lambda found: results(found[1]), source[0])
     outside = "](" + "../" * (1 + name.count("/"))
     source[0] = source[0].replace(outside, f"]({REPOSITORY}/blob/main/")
+    source[0] = FILE_LINK.sub("[]", source[0])  # MyST inserts the title of the page or section
 
 
 def signature(app, what, name, cls, options, given, returned):

@@ -19,6 +19,8 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert 'href="sampling.html"' in index and "/blob/main/SECURITY.md" in index
+    first_run = (tmp_path / "site" / "first_run.html").read_text(encoding="utf-8")
+    assert 'href="checkpoints.html"' in first_run and ">checkpoints.md<" not in first_run
     for page in ("concepts", "architecture"):
         text = (tmp_path / "site" / f"{page}.html").read_text(encoding="utf-8")
         assert f'src="_images/{page}.svg"' in text
