@@ -39,6 +39,7 @@ default_role = "code"  # docstrings have `name` for names
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 napoleon_use_ivar = True
+html_show_copyright = False
 suppress_warnings = ["ref.python"]  # attributes of one name in several classes
 python_maximum_signature_line_length = 88  # longer ones have a line for each argument
 python_display_short_literal_types = True
@@ -120,7 +121,9 @@ def escape(app, what, name, value, options, lines):
 
 
 def skip(app, what, name, member, skipped, options):
-    """Leave out classes that are attributes of classes, and what a module imports from others."""
+    """Leave out attributes that are classes, fields of named tuples, and imported names."""
+    if str(member.__doc__).startswith("Alias for field number"):  # the signature has them
+        return True
     if what == "class":
         return True if isinstance(member, type) else None
     return None if str(getattr(member, "__module__", "rlpyt")).startswith("rlpyt") else True

@@ -21,6 +21,8 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert 'href="sampling.html"' in index and "/blob/main/SECURITY.md" in index
     first_run = (tmp_path / "site" / "first_run.html").read_text(encoding="utf-8")
     assert 'href="checkpoints.html"' in first_run and ">checkpoints.md<" not in first_run
+    environments = (tmp_path / "site" / "api" / "environments.html").read_text(encoding="utf-8")
+    assert "EnvStep" in environments and "Alias for field" not in environments
     for page in ("concepts", "architecture"):
         text = (tmp_path / "site" / f"{page}.html").read_text(encoding="utf-8")
         assert f'src="_images/{page}.svg"' in text
