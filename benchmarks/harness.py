@@ -55,6 +55,7 @@ class Contender:
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     threads: int = 1  # torch threads of the contender's main process
     note: str = ""
+    path: str = ""  # folder that has the rlpyt to measure; "": the installed one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Row:
     threads: int
     note: str
     rates: list[float] = dataclasses.field(default_factory=list)  # agent steps per second
+    busy_rates: list[float] = dataclasses.field(default_factory=list)  # beside busy processes
     start_s: float | None = None  # building the workload and its first batch, compilation included
     total_steps: int = 0
     return_: float | None = None
@@ -93,6 +95,13 @@ class Row:
     ratio: float | None = None  # of medians, to the first contender of the setting
     disturbance: float = 0.0  # fraction of all cores used by other processes
     problem: str = ""  # reason if nothing was measured
+
+    @property
+    def busy_ratio(self) -> float | None:
+        """Return the median rate beside busy processes, relative to the quiet one."""
+        if not self.busy_rates:
+            return None
+        return statistics.median(self.busy_rates) / statistics.median(self.rates)
 
 
 class Measured(NamedTuple):
@@ -117,7 +126,11 @@ class ContenderProcess:
         self._connection, child = context.Pipe()
         # Not a daemon, since a contender may start worker processes.
         self._process = context.Process(target=_serve, args=(child, contender, target_return))
-        with _environment({name: str(contender.threads) for name in THREAD_VARIABLES}):
+        variables = {name: str(contender.threads) for name in THREAD_VARIABLES}
+        if contender.path:
+            paths = (contender.path, os.environ.get("PYTHONPATH", ""))
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        with _environment(variables):
             self._process.start()
         child.close()
 
@@ -177,8 +190,24 @@ class OtherLoad:
         return time.perf_counter(), busy - own
 
 
-def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]:
-    """Measure every contender of a setting, in turn, ``windows`` times for ``seconds`` each."""
+@contextlib.contextmanager
+def busy_neighbours(n: int) -> Iterator[None]:
+    """Run ``n`` processes inside the context that each use as much of a core as they get."""
+    spin = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(10**5))"
+    processes = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def measure_setting(setting: Setting, windows: int, seconds: float, n_busy: int = 0) -> list[Row]:
+    """Measure every contender of a setting, in turn, ``windows`` times for ``seconds`` each.
+
+    With ``n_busy``, each window is followed by one beside that many busy processes.
+    """
     rows = [
         Row(setting.name, c.name, c.threads, c.note, target_return=setting.target_return)
         for c in setting.contenders
@@ -191,15 +220,14 @@ def measure_setting(setting: Setting, windows: int, seconds: float) -> list[Row]
             warm_up = _measure_into(row, process, 0)
             row.start_s = warm_up.seconds if warm_up else None
         load = OtherLoad()
-        for window in range(windows):
+        for _ in range(windows):
             for row, process in running:
                 if row.problem:
                     continue
-                measured = _measure_into(row, process, seconds)
-                if measured:
-                    row.rates.append(measured.steps / measured.seconds)
-                    _log(f"{setting.name} | window {window + 1}/{windows} | {row.contender}: "
-                         f"{row.rates[-1]:,.0f} steps/s")  # fmt: skip
+                _measure_window(row, process, seconds, row.rates)
+                if n_busy and not row.problem:
+                    with busy_neighbours(n_busy):
+                        _measure_window(row, process, seconds, row.busy_rates)
         for row in rows:
             row.disturbance = load.share()
     finally:
@@ -216,6 +244,8 @@ def markdown_table(rows: Sequence[Row]) -> str:
     """Return a Markdown table, followed by the reasons for missing measurements."""
     with_returns = any(row.target_return is not None for row in rows)
     head = ["setting", "contender", "threads", "median steps/s", "min", "max", "ratio", "start s"]
+    with_busy = any(row.busy_rates for row in rows)
+    head += ["busy ratio"] if with_busy else []
     head += ["steps in all", "return", "target", "reached after"] if with_returns else []
     lines = [head, ["---", "---", *["---:"] * (len(head) - 2)]]
     for row in rows:
@@ -225,6 +255,8 @@ def markdown_table(rows: Sequence[Row]) -> str:
         line += [_number(f(row.rates)) for f in (statistics.median, min, max)]
         line.append("-" if row.ratio is None else f"{row.ratio:.2f}")
         line.append("-" if row.start_s is None else f"{row.start_s:.1f}")
+        if with_busy:
+            line.append("-" if row.busy_ratio is None else f"{row.busy_ratio:.2f}")
         if with_returns:
             line += [_number(row.total_steps), _number(row.return_)]
             line += [_number(row.target_return), _number(row.steps_to_target)]
@@ -235,20 +267,28 @@ def markdown_table(rows: Sequence[Row]) -> str:
     return "\n".join([table, "", *(f"- {line}" for line in (*notes, *absent))])
 
 
+def git(*arguments: str, check: bool = True) -> str:
+    """Return what git prints in this repository, without line end; "" if it fails unchecked."""
+    command = ["git", "-C", str(Path(__file__).parents[1]), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=check)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def describe_machine() -> dict[str, Any]:
-    """Return commit, processor, cores, load, versions and date, saved with each result."""
+    """Return commit, processor, cores, load, versions and date, saved with each result.
+
+    ``modified`` is True if files have changed since the commit.
+    """
     versions = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
             versions[library] = importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
             versions[library] = "absent"
-    root = Path(__file__).parents[1]
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False
-    )
+    commit = git("rev-parse", "HEAD", check=False)
     return {
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": commit or "unknown",
+        "modified": not commit or bool(git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.date.today().isoformat(),
         "processor": _processor_name(),
         "gpu": _gpu_name(),
@@ -282,14 +322,20 @@ def main(
     rows: list[Row] = []
     for env in settings if args.env == "all" else [args.env]:
         for setting in named[env]:
-            rows += measure_setting(_only(setting, args.only), args.windows, args.seconds)
+            chosen = _only(setting, args.only)
+            rows += measure_setting(chosen, args.windows, args.seconds, args.busy)
+    busy = (
+        f" Each was followed by a window beside {args.busy} busy processes; busy ratio: to the "
+        "quiet median."
+    )
     publish(
         Path(args.output),
         machine,
         rows,
         f"{args.windows} windows of {args.seconds:g} s each, in turn; ratio of medians to the "
-        f"first row of the setting.\n\n{markdown_table(rows)}",
+        f"first row of the setting.{busy * bool(args.busy)}\n\n{markdown_table(rows)}",
         title=title,
+        busy=args.busy,
         command=[f"benchmarks.{title}", *sys.argv[1:]],
         windows=args.windows,
         seconds=args.seconds,
@@ -312,7 +358,8 @@ def publish(
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     disturbance = max(row.disturbance for row in rows)
     report = (
-        f"{machine['date']}, commit {machine['commit'][:10]}, {machine['processor']}, "
+        f"{machine['date']}, commit {machine['commit'][:10]}"
+        f"{' and changes since' * machine['modified']}, {machine['processor']}, "
         f"{machine['cores']} cores, {machine['gpu']}, load before "
         f"{machine['load_before']:.1f}, others used {disturbance:.0%} of the cores; {versions}.\n"
         f"{table}\n"
@@ -342,6 +389,13 @@ def _parse(
     parser.add_argument("--seconds", type=float, default=seconds, help="minimum length of a window")
     parser.add_argument("--quick", action="store_true", help="two windows of one second")
     parser.add_argument(
+        "--busy",
+        type=int,
+        default=0,
+        metavar="N",
+        help="measure each contender also beside N busy processes",
+    )
+    parser.add_argument(
         "--only", default="", help="measure contenders whose name contains this, and the first"
     )
     parser.add_argument(
@@ -352,9 +406,10 @@ def _parse(
     args = parser.parse_args(argv)
     if args.quick:
         args.windows, args.seconds = 2, 1.0
-    if args.windows < 1 or args.seconds <= 0:
+    if args.windows < 1 or args.seconds <= 0 or args.busy < 0:
         parser.error(
-            f"--windows must be >= 1 and --seconds > 0, got {args.windows}, {args.seconds}"
+            "--windows must be >= 1, --seconds > 0 and --busy >= 0, got "
+            f"{args.windows}, {args.seconds} and {args.busy}"
         )
     return args
 
@@ -378,6 +433,8 @@ def _serve(connection: Connection, contender: Contender, target_return: float | 
                 import torch
 
                 torch.set_num_threads(contender.threads)
+                if contender.path:
+                    sys.path.insert(0, contender.path)
                 workload = contender.build(**contender.kwargs)
             steps = 0
             while True:
@@ -407,6 +464,15 @@ def _serve(connection: Connection, contender: Contender, target_return: float | 
     finally:
         if workload is not None:
             workload.close()
+
+
+def _measure_window(
+    row: Row, process: ContenderProcess, seconds: float, rates: list[float]
+) -> None:
+    measured = _measure_into(row, process, seconds)
+    if measured:
+        rates.append(measured.steps / measured.seconds)
+        _log(f"{row.setting} | {row.contender}: {rates[-1]:,.0f} steps/s")
 
 
 def _measure_into(row: Row, process: ContenderProcess, seconds: float) -> Measured | None:
