@@ -98,10 +98,17 @@ def with_is_weights(batch: NamedArrayTuple, is_weights: Any, ticket: Any) -> Any
 
     Batches of other types (from ``extract_batch`` of a subclass) only get the field.
     """
-    fields, name = (*batch._fields, "is_weights"), type(batch).__name__
-    if not isinstance(batch, ReplayBatch):
-        return namedarraytuple(f"{name}Pri", fields)(*tuple(batch), is_weights)
-    new = batch_type(f"Prioritized{name}", fields)(*tuple(batch), is_weights)
-    new.__dict__.update(batch.__dict__)
-    new.ticket = ticket
+    new = _with_is_weights(type(batch))._make((*tuple(batch), is_weights))
+    if isinstance(batch, ReplayBatch):
+        new.__dict__.update(batch.__dict__)
+        new.ticket = ticket
     return new
+
+
+@cache
+def _with_is_weights(cls: Any) -> Any:
+    """Return the type of batches of another type with a last field ``is_weights``."""
+    fields, name = (*cls._fields, "is_weights"), cls.__name__
+    if issubclass(cls, ReplayBatch):
+        return batch_type(f"Prioritized{name}", fields)
+    return namedarraytuple(f"{name}Pri", fields)

@@ -19,6 +19,7 @@ from rlpyt.replays.ring import Ring
 from rlpyt.replays.rnn_states import RnnStateStore
 from rlpyt.replays.rows import RowBatch
 from rlpyt.replays.selection import (
+    PrioritizedSelection,
     PrioritySettings,
     UniformSelection,
     multiples,
@@ -227,9 +228,24 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         self.nbytes = memory.commit(force, self.size)
         self.set_seed(get_seed() if seed is None else seed)
         self._checked = False  # True once samples have been compared with the example
-        self._rows: RowBatch | None = None  # rows of the batch that is being extracted
+        self._bind()
         if self.async_:
             self.rw_lock = RWLock()
+
+    def _bind(self) -> None:
+        """Choose the shortest way of sampling that calls what subclasses override."""
+
+        def kept(part: Any, base: Any, *names: str) -> bool:
+            return all(getattr(type(part), name) is getattr(base, name) for name in names)
+
+        # Leaves drawn by an override may exceed the ring, which `to_T_B_idxs` wraps.
+        weighed = kept(self.selection, UniformSelection, "weigh") or kept(
+            self.selection, PrioritizedSelection, "weigh", "draw"
+        )
+        plain = weighed and kept(self, ReplayBuffer, "sample_idxs", "extract_batch", "to_T_B_idxs")
+        self._sample = self._sample_rows if plain else self._sample_by_hooks
+        read = kept(self, ReplayBuffer, "extract_observation")
+        self.observations = self.storage.observations if read else self._extracted
 
     @classmethod
     def __subclasshook__(cls, other: type) -> Any:
@@ -504,9 +520,19 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         # `sample_idxs` and `extract_batch` get a length only for sequences, as in rlpyt.
         length = (self.batch_T if batch_T is None else batch_T,) if self.window.sequences else ()
         with self._reading():
-            T_idxs, B_idxs = self.sample_idxs(batch_B, *length)
-            batch = self.extract_batch(T_idxs, B_idxs, *length)
-            return self.selection.weigh(batch, T_idxs, B_idxs)
+            return self._sample(batch_B, *length)
+
+    def _sample_rows(self, n: int, T: int | None = None) -> Any:
+        """Return a batch of ``n`` rows."""
+        idxs = self.selection.draw(n, self.valid(T), self.rng)
+        batch = self.window.extract(self, self.window.read(self, idxs, T))
+        return self.selection.weigh_rows(batch, idxs)
+
+    def _sample_by_hooks(self, n: int, *length: int | None) -> Any:
+        """Return a batch of ``n`` rows by the methods that subclasses may override."""
+        T_idxs, B_idxs = self.sample_idxs(n, *length)
+        batch = self.extract_batch(T_idxs, B_idxs, *length)
+        return self.selection.weigh(batch, T_idxs, B_idxs)
 
     def newest(self, n: int) -> Any:
         """Return the batch of the windows of the newest rows, the last being the newest.
@@ -539,26 +565,25 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
 
     def extract_batch(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
         """Return the batch of windows (or sequences of ``T`` steps) that start at these rows."""
-        T_idxs, B_idxs = np.asarray(T_idxs), np.asarray(B_idxs)
-        self._rows = self.window.read(self, T_idxs, B_idxs, T)
-        try:
-            return self.window.extract(self, self._rows)
-        finally:
-            self._rows = None
+        idxs = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
+        return self.window.extract(self, self.window.read(self, idxs, T))
 
     def extract_observation(self, T_idxs: Array, B_idxs: Array, T: int | None = None) -> Any:
         """Return observations [B, ...] of these rows, or [T, B, ...] of ``T`` rows from each.
 
         Subclasses that override it usually override ``extract_final_observation`` too.
         """
-        # The window has already read all fields of the rows of its batch.
-        rows = self._rows
-        k = None if rows is None else rows.find(T_idxs, B_idxs, T)
-        if rows is None or k is None:
-            idxs = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
-            steps = np.arange(1 if T is None else T)[:, None]
-            rows, k = self.storage.rows.read(idxs + steps * self.B), 0 if T is None else slice(None)
-        return self.storage.observations(rows, k)
+        idxs = np.asarray(T_idxs) * self.B + np.asarray(B_idxs)
+        steps = np.arange(1 if T is None else T)[:, None]
+        rows = self.storage.rows.read(idxs + steps * self.B)
+        return self.storage.observations(rows, 0 if T is None else slice(None))
+
+    def _extracted(self, rows: RowBatch, k: Any) -> Any:
+        """Return the observations of plane k, or a slice of planes, by ``extract_observation``."""
+        if isinstance(k, int):
+            return self.extract_observation(*self.to_T_B_idxs(rows.idxs[k]))
+        idxs = rows.idxs[k]
+        return self.extract_observation(*self.to_T_B_idxs(idxs[0]), len(idxs))
 
     def extract_final_observation(self, T_idxs: Array, B_idxs: Array) -> Any:
         """Return the true final observations [K, ...] of episodes truncated at these steps."""

@@ -206,7 +206,7 @@ class FrameStorage(FullStorage):
         Inside episodes they are views of the same C + 1 frames, which saves 3/8 of the copying.
         """
         now, after = batch.adjacent
-        if np.count_nonzero(batch(self.rows.numbers.internal, after)):
+        if np.count_nonzero(batch(self.rows.keys.internal, after)):
             idxs, C = batch.idxs, self.n_frames
             return self.stacks(idxs[now], C), self.stacks(idxs[after], C)
         frames = self.stacks(batch.idxs[now], self.n_frames + 1)

@@ -84,7 +84,7 @@ class RnnStateStore:
                 f"rows {T_idxs}."
             )
         batch = self.rows.read((T_idxs // self.interval * self.rows.B + B_idxs)[None])
-        return batch(self.rows.numbers, 0)
+        return batch(self.rows.keys, 0)
 
     def state(self, rows: int) -> dict[str, Any]:
         """Return the states of the first ``rows`` rows."""

@@ -6,6 +6,7 @@ has its own array, and is read only when it is needed.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ class RowStore(Part):
 
     Attributes:
         tree: tree with leaves [T, B, ...], writable views.
-        numbers: the same tree with the number of each leaf, to index a ``RowBatch``.
+        keys: the same tree with the key of each leaf in a ``RowBatch``: the name of its field in
+            the record, or the number of a large leaf.
         row_bytes: bytes per row of one environment.
     """
 
@@ -43,12 +45,11 @@ class RowStore(Part):
 
     def __init__(self, example: NamedArrayTuple, T: int, B: int, memory: Memory) -> None:
         leaves = [example_array(leaf) for leaf in leaves_of(example)]
-        counter = iter(range(len(leaves)))
-        self.numbers = _number(example, counter)
         self.T, self.B = T, B
         self.specs = [(leaf.dtype.str, leaf.shape) for leaf in leaves]
         self.small = [i for i, leaf in enumerate(leaves) if leaf.nbytes <= SMALL_BYTES]
-        self.names = [str(i) if i in self.small else None for i in range(len(leaves))]
+        keys = [str(i) if i in self.small else i for i in range(len(leaves))]
+        self.keys = _with_leaves(example, iter(keys))
         # Widest dtypes first, so that every leaf is aligned to its dtype.
         order = sorted(self.small, key=lambda i: -leaves[i].dtype.itemsize)
         offsets, end = {}, 0
@@ -56,7 +57,7 @@ class RowStore(Part):
             offsets[i], end = end, end + leaves[i].nbytes
         self.record = np.dtype(
             {
-                "names": [name for name in self.names if name],
+                "names": [str(i) for i in self.small],
                 "formats": [self.specs[i] for i in self.small],
                 "offsets": [offsets[i] for i in self.small],
                 "itemsize": max(WORD, -(-end // WORD) * WORD),
@@ -80,7 +81,7 @@ class RowStore(Part):
             for i in range(len(self.specs))
             if i not in self.small
         }
-        self.tree = buffer_func(self.numbers, self.leaves.__getitem__)
+        self.tree = buffer_func(self.keys, lambda key: self.leaves[int(key)])
         if os.environ.get("RLPYT_DEBUG"):
             self._poison_unwritten()
 
@@ -119,13 +120,12 @@ class RowBatch:
         idxs: [K, ...] integers t * B + b; plane k of the batch contains the rows ``idxs[k]``.
 
     Attributes:
-        planes: (T_idxs, B_idxs, T, k) of the planes whose observations ``extract_observation``
-            returns when called with these same index arrays.
+        records: [K, ...] records with the small leaves; ``records[k][key]`` is a writable view of
+            plane k of one of them. Planes do not overlap.
         adjacent: two planes; the second contains the rows directly after those of the first.
         stacks: observations of the ``adjacent`` planes, cached by the frame storage.
     """
 
-    planes: tuple[tuple[Any, Any, Any, Any], ...] = ()
     adjacent: tuple[int, ...] = ()
     stacks: tuple[Any, Any] | None = None
 
@@ -134,26 +134,18 @@ class RowBatch:
         taken = store.flat_records.take(idxs, 0, mode="wrap")  # idxs.shape + (record,)
         self.records = np.ndarray(idxs.shape, store.record, taken)  # faster than view()
 
-    def __call__(self, numbers: Any, k: Any) -> Any:
-        """Return plane k (or a slice of planes) of some leaves, as a tree of numpy arrays.
+    def __call__(self, keys: Any, k: Any) -> Any:
+        """Return plane k (or a slice of planes) of some leaves, as a tree of writable arrays.
 
         Args:
-            numbers: part of ``RowStore.numbers``.
-            k: plane or slice. Small leaves are writable views; planes do not overlap.
+            keys: part of ``RowStore.keys``.
+            k: plane or slice.
         """
-        if type(numbers) is not int:
-            return buffer_func(numbers, self, k)
-        name = self.store.names[numbers]
-        if name is None:
-            return self.store.flat_leaves[numbers].take(self.idxs[k], 0, mode="wrap")
-        return self.records[name][k]
-
-    def find(self, T_idxs: NDArray[Any], B_idxs: NDArray[Any], T: int | None) -> Any:
-        """Return the plane that was read for these index arrays, or None."""
-        for plane in self.planes:
-            if T_idxs is plane[0] and B_idxs is plane[1] and plane[2] == T:
-                return plane[3]
-        return None
+        if type(keys) is str:
+            return self.records[k][keys]
+        if type(keys) is int:
+            return self.store.flat_leaves[keys].take(self.idxs[k], 0, mode="wrap")
+        return buffer_func(keys, self, k)
 
 
 def example_array(leaf: Any) -> NDArray[Any]:
@@ -171,14 +163,14 @@ def example_array(leaf: Any) -> NDArray[Any]:
     return array
 
 
-def _number(example: NamedArrayTuple, counter: Any) -> Any:
-    """Return the example with a number for each leaf, and namedarraytuples for named tuples."""
+def _with_leaves(example: NamedArrayTuple, leaves: Iterator[Any]) -> Any:
+    """Return the example with these leaves, and namedarraytuples for named tuples."""
     if example is None:
         return None
     if is_namedtuple(example) or is_namedarraytuple(example):
         cls = namedarraytuple_like(example)
-        return cls._make(_number(field, counter) for field in tuple(example))
-    return next(counter)
+        return cls._make(_with_leaves(field, leaves) for field in tuple(example))
+    return next(leaves)
 
 
 Structure = list[tuple[str, tuple[int, ...], Any]]

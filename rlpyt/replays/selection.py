@@ -110,6 +110,10 @@ class UniformSelection:
         """Return the batch unchanged: uniform draws need no weights."""
         return batch
 
+    def weigh_rows(self, batch: NamedArrayTuple, idxs: Array) -> Any:
+        """Return what ``weigh`` returns, for rows t * B + b."""
+        return batch
+
     def update(self, priorities: Arrays | None, ticket: Any) -> None:
         """Raise an error, because rows have no priorities.
 
@@ -216,8 +220,11 @@ class PrioritizedSelection:
 
         w_i = (p_i / min_j p_j)^-beta
         """
-        leaves = (T_idxs if self.row_stride == 1 else T_idxs // self.row_stride) * self.tree.B
-        leaves += B_idxs
+        return self.weigh_rows(batch, T_idxs * self.ring.B + B_idxs)
+
+    def weigh_rows(self, batch: NamedArrayTuple, idxs: Array) -> Any:
+        """Return what ``weigh`` returns, for rows t * B + b."""
+        leaves = _to_leaves(idxs, self.ring.B, self.row_stride)
         priorities = self.tree.leaves.take(leaves, mode="wrap")
         weights = (priorities / priorities.min()) ** -self.beta
         weights = torch.from_numpy(weights.astype(np.float32))
@@ -256,6 +263,11 @@ def multiples(rows: tuple[int, int], row_stride: int) -> tuple[int, int]:
 def _to_row_idxs(idxs: Array, B: int, row_stride: int) -> Array:
     """Convert indices j * B + b of rows t = j * row_stride to indices t * B + b."""
     return idxs if row_stride == 1 else idxs + (row_stride - 1) * B * (idxs // B)
+
+
+def _to_leaves(idxs: Array, B: int, row_stride: int) -> Array:
+    """Do the reverse of ``_to_row_idxs``."""
+    return idxs if row_stride == 1 else idxs - (row_stride - 1) * B * (idxs // (B * row_stride))
 
 
 def not_ready_error(ring: Ring) -> ReplayNotReady:

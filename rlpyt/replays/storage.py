@@ -39,7 +39,7 @@ class FullStorage:
     Attributes:
         samples: tree [T, B, ...] like the example.
         extra: tree [T, B] of the targets.
-        fields, extra_fields: the same trees with numbers of leaves, to index a ``RowBatch``.
+        fields, extra_fields: the same trees with the keys of leaves in a ``RowBatch``.
         rows_before: number of rows before t that the observation of row t needs.
         reach: the same, including void rows in between.
     """
@@ -59,8 +59,8 @@ class FullStorage:
             Stored(self._row_fields(example), extra, self._internal), ring.T, ring.B, memory
         )
         self.finals = FinalObservationStore(self._final_example(example), final_capacity, memory)
-        self.fields, self.extra_fields = self.rows.numbers.samples, self.rows.numbers.extra
-        self._flat = all(type(number) is int for number in tuple(self.fields))
+        self.fields, self.extra_fields = self.rows.keys.samples, self.rows.keys.extra
+        self._flat = all(type(key) in (str, int) for key in tuple(self.fields))
 
     @property
     def samples(self) -> Any:

@@ -55,7 +55,7 @@ class SumTree(Part):
     async_ = False
     _cursor: NDArray[np.int64]
     _default: NDArray[np.float64]
-    _top: Array
+    _nodes: NDArray[np.float64]
     _input: Array
 
     def __init__(
@@ -91,19 +91,19 @@ class SumTree(Part):
     def _allocate_tree(self, memory: Memory) -> None:
         memory.request(self, "_cursor", (3,), np.int64)  # written, low, high: [low, high) are on
         memory.request(self, "_default", (1,), np.float64, fill=self._initial_default)
-        width, self._n_levels = self.size, 1
-        while True:
-            width = -(-width // FANOUT)
-            memory.request(self, f"_level_{self._n_levels - 1}", (width * FANOUT,), np.float64)
-            if width <= TOP:
-                break
-            self._n_levels += 1
-        memory.request(self, "_top", (width,), np.float64)
+        widths = [
+            self.size
+        ]  # of the levels, leaves first, rounded up to whole parents; then the top
+        while len(widths) < 2 or widths[-1] > TOP:
+            parents = -(-widths[-1] // FANOUT)
+            widths[-1:] = parents * FANOUT, parents
+        self._starts = np.cumsum([0, *widths])
+        memory.request(self, "_nodes", (sum(widths),), np.float64)
         if self.enable_input_priorities:
             memory.request(self, "_input", (self.T, self.B), np.float64, fill=self._initial_default)
 
     def _derive(self) -> None:
-        self._levels = [getattr(self, f"_level_{i}") for i in range(self._n_levels)]  # leaves first
+        *self._levels, self._top = np.split(self._nodes, self._starts[1:-1])  # leaves first
         self._children = [level.reshape(-1, FANOUT) for level in self._levels]
         self._parents = [*self._levels[1:], self._top]
         self._torch_top = torch.from_numpy(self._top)
@@ -142,14 +142,14 @@ class SumTree(Part):
     @property
     def bytes_per_leaf(self) -> float:
         """Return the bytes per leaf, including its share of the sums."""
-        tree = float(sum(level.nbytes for level in (*self._levels, self._top)))
-        return (tree + (self._input.nbytes if self.enable_input_priorities else 0)) / self.size
+        return (
+            self._nodes.nbytes + (self._input.nbytes if self.enable_input_priorities else 0)
+        ) / self.size
 
     def reset(self) -> None:
         """Reset the tree to an empty ring."""
         self._cursor[:] = 0
-        for level in (*self._levels, self._top):
-            level[:] = 0
+        self._nodes[:] = 0
         if self.enable_input_priorities:
             self._input[:] = self.default_value
         self._latest = None
@@ -254,9 +254,7 @@ class SumTree(Part):
         """Recompute the nodes above these leaves."""
         compiled = loops()
         if compiled is not None:
-            nodes = np.array(leaves, np.int64)
-            for level, parents in zip(self._levels, self._parents):
-                compiled.sum_above(level, nodes, parents)
+            compiled.sum_above(self._nodes, self._starts, np.asarray(leaves, np.int64))
             return
         nodes = leaves
         for children, parents in zip(self._children, self._parents):
@@ -307,22 +305,22 @@ class SumTree(Part):
         Raises:
             ReplayNotReady: all leaves are zero.
         """
-        ends = torch.cumsum(self._torch_top, 0).numpy()  # cumulative sums of the top nodes
-        if not ends[-1] > 0:
+        compiled, leaves = loops(), np.empty(len(random_values), np.int64)
+        find = self._find if compiled is None else compiled.find
+        if not find(self._nodes, self._starts, random_values, leaves) > 0:
             zero = "all rows that can be drawn have priority zero. Use priorities of 1e-6 or more."
             raise ReplayNotReady(zero)
-        remainder = random_values * (ends[-1] * BELOW_ONE)
-        node = ends.searchsorted(remainder, "right")
-        remainder -= _start(ends, node, node)
-        compiled = loops()
-        if compiled is None:
-            return self._descend(node, remainder)
-        for level in reversed(self._levels):
-            compiled.descend(level, node, remainder)
-        return np.asarray(node)
+        return leaves
 
-    def _descend(self, node: Array, remainder: Array) -> Array:
-        """Return the leaves below nodes [n] of the top level, by array operations."""
+    def _find(self, nodes: Array, starts: Array, random_values: Array, leaves: Array) -> float:
+        """Do what ``Loops.find`` does, by array operations."""
+        ends = torch.cumsum(self._torch_top, 0).numpy()  # cumulative sums of the top nodes
+        total = float(ends[-1])
+        if not total > 0:
+            return total
+        remainder = random_values * (total * BELOW_ONE)
+        node = ends[:-1].searchsorted(remainder, "right")
+        remainder -= _start(ends, node, node)
         rows = np.arange(0, len(remainder) * FANOUT, FANOUT)
         for children in reversed(self._children):
             shares = torch.cumsum(torch.from_numpy(children.take(node, 0)), 1)
@@ -333,11 +331,13 @@ class SumTree(Part):
             child = found.numpy()[:, 0]
             remainder -= _start(row_ends.reshape(-1), rows + child, child)
             node = node * FANOUT + child
-        return np.asarray(node)
+        leaves[:] = node
+        return total
 
     def ticket(self, leaves: Array) -> Ticket:
         """Return a ticket for a later update of these leaves, and remember it as the latest."""
-        self._latest = Ticket(leaves, int(self._cursor[0]), int(self._cursor[1]))
+        written, low, _ = self._cursor.tolist()
+        self._latest = Ticket(leaves, written, low)
         return self._latest
 
     def update_batch_priorities(
@@ -363,7 +363,7 @@ class SumTree(Part):
             raise ValueError(
                 f"priorities must be {leaves.shape}, one per sample, got {values.shape}."
             )
-        written, low, high = self._cursor
+        written, low, high = self._cursor.tolist()
         if (ticket.written, ticket.low) != (written, low):
             rows = ticket.written - 1 - (ticket.written - 1 - leaves // self.B) % self.T
             still_on = (rows >= low) & (rows < high)
@@ -430,14 +430,16 @@ def _start(ends: Array, place: Array, number: Array) -> Array:
 class Loops(NamedTuple):
     """Inner loops of the tree, compiled by numba; equivalent to the array operations.
 
+    Both take ``nodes``, all levels in one array, leaves first, and ``starts``, where each level
+    begins and the last one ends.
+
     Attributes:
-        descend: (level, node, remainder): replace nodes [n] by the children, on the level below,
-            that contain the values ``remainder`` [n], and subtract the children's starts from them.
-        sum_above: (level, node, parents): replace nodes [n] of a level by their parents, and
-            recompute the parents' sums.
+        find: (nodes, starts, random_values, leaves): write the leaves at fractions [n] of the total
+            into ``leaves`` [n], and return the total. If it is not above zero, write nothing.
+        sum_above: (nodes, starts, leaves): recompute the sums above ``leaves`` [n].
     """
 
-    descend: Callable[[Any, Any, Any], None]
+    find: Callable[[Any, Any, Any, Any], float]
     sum_above: Callable[[Any, Any, Any], None]
 
 
@@ -452,34 +454,58 @@ def loops() -> Loops | None:
     except ImportError:
         return None
     compile_ = njit(cache=True, nogil=True)
-    return Loops(compile_(_descend_loop), compile_(_sum_above_loop))
+    return Loops(compile_(_find_loop), compile_(_sum_above_loop))
 
 
-def _descend_loop(level: Any, node: Any, remainder: Any) -> None:
-    for i in range(len(node)):
-        base, value = node[i] * FANOUT, remainder[i]
-        start, child = 0.0, -1
-        while child < 0:
-            start = 0.0
-            for k in range(FANOUT):
-                end = start + level[base + k]
-                if value < end:
-                    child = k
-                    break
-                start = end
-            if child < 0:  # a rounding error beyond the last end
-                if not start > 0:
-                    child = 0
-                value = start * BELOW_ONE
-        node[i] = base + child
-        remainder[i] = value - start
+def _find_loop(nodes: Any, starts: Any, random_values: Any, leaves: Any) -> float:
+    top = len(starts) - 2
+    ends = np.empty(starts[top + 1] - starts[top])
+    total = 0.0
+    for i in range(len(ends)):
+        total += nodes[starts[top] + i]
+        ends[i] = total
+    if not total > 0:
+        return total
+    for i in range(len(random_values)):
+        value = random_values[i] * (total * BELOW_ONE)
+        node, high = 0, len(ends) - 1
+        while node < high:  # the first node whose end is above the value
+            middle = (node + high) // 2
+            if ends[middle] > value:
+                high = middle
+            else:
+                node = middle + 1
+        if node > 0:
+            value -= ends[node - 1]
+        for level in range(top - 1, -1, -1):
+            base = starts[level] + node * FANOUT
+            child = FANOUT
+            while child == FANOUT:
+                # Without a branch per child, the processor works on several draws at once.
+                child, start, end = 0, 0.0, 0.0
+                for k in range(FANOUT):
+                    end += nodes[base + k]
+                    beyond = value >= end
+                    child += beyond
+                    start = end if beyond else start
+                if child == FANOUT:  # a rounding error beyond the last end
+                    if not start > 0:
+                        child = 0
+                    value = start * BELOW_ONE
+            value -= start
+            node = node * FANOUT + child
+        leaves[i] = node
+    return total
 
 
-def _sum_above_loop(level: Any, node: Any, parents: Any) -> None:
-    for i in range(len(node)):
-        parent = node[i] // FANOUT
-        total = 0.0
-        for k in range(parent * FANOUT, (parent + 1) * FANOUT):
-            total += level[k]
-        parents[parent] = total
-        node[i] = parent
+def _sum_above_loop(nodes: Any, starts: Any, leaves: Any) -> None:
+    width = 1
+    for level in range(len(starts) - 2):
+        width *= FANOUT
+        for i in range(len(leaves)):
+            parent = leaves[i] // width
+            first = starts[level] + parent * FANOUT
+            total = 0.0
+            for k in range(first, first + FANOUT):
+                total += nodes[k]
+            nodes[starts[level + 1] + parent] = total

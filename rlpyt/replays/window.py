@@ -39,52 +39,49 @@ class TransitionWindow:
         self._discounts = np.array([discount, 0], np.float32)  # not done, done
         planes = (-1, 0, 1) if n == 1 else (-1, 0, n, n - 1)
         self._offsets = np.array(planes)[:, None] * B
+        self._adjacent = (NOW, AFTER) if n == 1 else ()
 
     def rows_after(self, replay: "ReplayBuffer", T: int | None) -> int:
         """Return the number of rows after its first row that a window needs."""
         return int(replay.off_backward)
 
-    def read(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
-        """Read the rows of the windows of rows [N]."""
-        idxs = T_idxs * replay.B
-        idxs += B_idxs
+    def read(self, replay: "ReplayBuffer", idxs: Array, T: int | None) -> RowBatch:
+        """Read the rows of the windows of rows [N], t * B + b."""
         rows: RowBatch = replay.storage.rows.read(idxs + self._offsets)
-        next_T_idxs = T_idxs + self.n
-        next_T_idxs %= replay.T
-        rows.planes = (T_idxs, B_idxs, None, NOW), (next_T_idxs, B_idxs, None, AFTER)
-        rows.adjacent = (NOW, AFTER) if self.n == 1 else ()
+        rows.adjacent = self._adjacent
         return rows
 
     def extract(self, replay: "ReplayBuffer", rows: RowBatch) -> Any:
         """Return the batch [N] of the windows in these rows, as torch tensors."""
         n, storage = self.n, replay.storage
         fields, extra = storage.fields, storage.extra_fields
-        done = rows(fields.done, NOW)
+        # Rewards and dones are in the records, because they are small.
+        before, now = rows.records[BEFORE], rows.records[NOW]
+        done = now[fields.done]
         if n == 1:
-            return_ = rows(fields.reward, NOW)
-            done_n, discount_n = one_step(done, rows(extra.truncated, NOW), self._discounts)
+            return_ = now[fields.reward]
+            done_n, discount_n = one_step(done, now[extra.truncated], self._discounts)
         else:
-            return_ = rows(extra.return_, NOW)
-            done_n, discount_n = rows(extra.done_n, NOW), rows(extra.discount_n, NOW)
-        prev_action, prev_reward = rows(fields.action, BEFORE), rows(fields.reward, BEFORE)
-        _null_at_starts(prev_action, prev_reward, rows(fields.done, BEFORE), self.nulls)
-        (T_idxs, B_idxs, _, _), (next_T_idxs, *_) = rows.planes
-        observation = replay.extract_observation(T_idxs, B_idxs)
-        next_observation = replay.extract_observation(next_T_idxs, B_idxs)
+            return_, done_n = now[extra.return_], now[extra.done_n]
+            discount_n = now[extra.discount_n]
+        prev_action, prev_reward = rows(fields.action, BEFORE), before[fields.reward]
+        _null_at_starts(prev_action, prev_reward, before[fields.done], self.nulls)
+        observation = replay.observations(rows, NOW)
+        next_observation = replay.observations(rows, AFTER)
         inputs = AgentInputs(_tensors(observation), _tensors(prev_action), from_numpy(prev_reward))
         action, return_ = _tensors(rows(fields.action, NOW)), from_numpy(return_)
         if n == 1:  # the last step of the window is the step itself
             last_action, last_reward = action, return_
         else:
             last_action = _tensors(rows(fields.action, LAST))
-            last_reward = from_numpy(rows(fields.reward, LAST))
+            last_reward = from_numpy(rows.records[LAST][fields.reward])
         target = AgentInputs(_tensors(next_observation), last_action, last_reward)
         if len(storage.finals):
             self._replace_truncated_targets(replay, target, rows)
         values = [inputs, action, return_, from_numpy(done), from_numpy(done_n), target]
         if replay.time_limits:
-            timeout = rows(fields.timeout, NOW)
-            timeout_n = timeout & done if n == 1 else rows(extra.timeout_n, NOW)
+            timeout = now[fields.timeout]
+            timeout_n = timeout & done if n == 1 else now[extra.timeout_n]
             values += [from_numpy(timeout), from_numpy(timeout_n)]
         batch = (TimeLimitTransitions if replay.time_limits else Transitions)(*values)
         batch.discount_n, batch.ticket = from_numpy(discount_n), None
@@ -134,20 +131,17 @@ class SequenceWindow:
             raise ValueError("batch_T must be given to sample_batch or at construction, got None.")
         return T
 
-    def read(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array, T: int | None) -> RowBatch:
-        """Read the rows of sequences that start at rows [N], and the rows before them."""
-        length = self._length(replay, T) + self.n
-        offsets = np.arange(-1, length)[:, None]
-        rows: RowBatch = replay.storage.rows.read(T_idxs * self.B + B_idxs + offsets * self.B)
-        rows.planes = ((T_idxs, B_idxs, length, slice(1, None)),)
+    def read(self, replay: "ReplayBuffer", idxs: Array, T: int | None) -> RowBatch:
+        """Read the rows of sequences that start at rows [N], t * B + b, and the rows before."""
+        offsets = np.arange(-1, self._length(replay, T) + self.n)[:, None]
+        rows: RowBatch = replay.storage.rows.read(idxs + offsets * self.B)
         return rows
 
     def extract(self, replay: "ReplayBuffer", rows: RowBatch) -> Any:
         """Return the batch [T, N] of the sequences in these rows, as torch tensors."""
-        ((T_idxs, B_idxs, length, whole),) = rows.planes
-        n, storage, T = self.n, replay.storage, length - self.n
+        n, storage, T = self.n, replay.storage, len(rows.idxs) - 1 - self.n
         fields, extra = storage.fields, storage.extra_fields
-        shifted, main = slice(0, -1), slice(1, T + 1)
+        whole, shifted, main = slice(1, None), slice(0, -1), slice(1, T + 1)
         all_done, truncated = rows(fields.done, whole), rows(extra.truncated, whole)
         if n == 1:
             return_ = rows(fields.reward, main)
@@ -159,13 +153,13 @@ class SequenceWindow:
         first_action = buffer_func(all_action, lambda leaf: leaf[0])
         _null_at_starts(first_action, all_reward[0], rows(fields.done, 0), self.nulls)
         batch = Sequences(
-            all_observation=_tensors(replay.extract_observation(T_idxs, B_idxs, length)),
+            all_observation=_tensors(replay.observations(rows, whole)),
             all_action=_tensors(all_action),
             all_reward=_tensors(all_reward),
             return_=_tensors(return_),
             done=_tensors(all_done[:T]),
             done_n=_tensors(done_n),
-            init_rnn_state=_tensors(replay.rnn_states.at(T_idxs, B_idxs)),
+            init_rnn_state=_tensors(replay.rnn_states.at(*replay.to_T_B_idxs(rows.idxs[1]))),
         )
         batch.discount_n, batch.all_done = _tensors(discount_n), _tensors(all_done)
         batch.final = (

@@ -88,7 +88,7 @@ def test_fractions_find_the_leaves_whose_share_they_fall_into(monkeypatch):
     monkeypatch.setattr(sum_tree, "TOP", 4)  # several levels with few leaves
     tree = SumTree(50, 3, 0, 0)
     tree.advance(50)
-    assert tree._n_levels == 2
+    assert len(tree._levels) == 2
     values = np.random.default_rng(0).random(150) ** 4
     values[::3] = 0
     tree.reconstruct(np.arange(150), values)

@@ -24,12 +24,14 @@ from rlpyt.replays.non_sequence.uniform import (
     UniformReplay,
     UniformReplayBuffer,
 )
+from rlpyt.replays.selection import PrioritizedSelection
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
 from rlpyt.replays.sum_tree import SumTree
 from rlpyt.utils.collections import namedarraytuple
 from tests.oracles.plain_replay import Episodes
+from tests.replays.every_replay import LOCAL, assert_same, make, update
 
 
 def filled(cls, T=12, **kwargs):
@@ -50,6 +52,46 @@ def test_overridden_sample_idxs_chooses_the_rows():
 
     batch = filled(Oldest).sample_batch(4)
     np.testing.assert_array_equal(batch.agent_inputs.observation[:, -1], [301, 302, 301, 302])
+
+
+@pytest.mark.parametrize("cls", LOCAL)
+def test_overrides_that_change_nothing_give_the_same_batches(cls):
+    """The replay without overrides takes a shorter way."""
+
+    class Own(cls):
+        def extract_batch(self, T_idxs, B_idxs, *length):
+            return super().extract_batch(T_idxs, B_idxs, *length)
+
+        def extract_observation(self, T_idxs, B_idxs, *length):
+            return super().extract_observation(T_idxs, B_idxs, *length)
+
+    Own.__name__ = cls.__name__  # which `make` reads
+    (own, episodes), (stock, _) = make(Own), make(cls)
+    for _ in range(6):
+        samples = episodes.steps(8)
+        for replay in (own, stock):
+            replay.append_samples(*samples)
+        one, other = own.sample_batch(9), stock.sample_batch(9)
+        assert_same(one, other)
+        if one.ticket is not None:
+            np.testing.assert_array_equal(one.ticket.leaves, other.ticket.leaves)
+        update(own, one)
+        update(stock, other)
+
+
+def test_leaves_drawn_beyond_the_ring_are_wrapped_in_the_ticket():
+    class Last(PrioritizedSelection):
+        def draw(self, n, valid, rng):
+            return np.full(n, 3 * self.ring.B + 1) + self.ring.T * self.ring.B
+
+    class Own(PrioritizedReplayBuffer):
+        Selection = Last
+
+    replay = filled(Own, alpha=1.0)
+    batch = replay.sample_batch(2)
+    assert rows_of(batch).tolist() == [3, 3]
+    replay.update_batch_priorities(np.array([3.0, 3.0]), batch.ticket)
+    assert replay.priority_tree.priorities[3, 1] == 3 and replay.priority_tree.total == 22
 
 
 def test_overridden_observations_are_in_the_batch():

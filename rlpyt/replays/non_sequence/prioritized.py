@@ -73,6 +73,7 @@ class PrioritizedReplay(ReplayBuffer):
             from rlpyt.replays.custom_tree import CustomTreeSelection
 
             self.selection = CustomTreeSelection(self.selection, tree)
+            self._bind()
 
     def init_priority_tree(self) -> None:
         """Reset the priorities of all rows to the default; called when a subclass overrides it."""
