@@ -28,7 +28,7 @@ def contenders(algo: str, task: dict[str, Any], rows: Any) -> tuple[Contender, .
 
 def cartpole() -> Setting:
     """Compare PPO on CartPole-v1, dominated by Python and small tensors."""
-    compiled = {"n_workers": 2, "algo_kwargs": {"compile_loss": True}}
+    compiled = {"n_workers": 2, "algo_kwargs": {"compile": "loss"}}
     rows = (
         ("hand-written, SyncVectorEnv", "hand_written", {}, 1),
         ("Stable-Baselines3, DummyVecEnv", "sb3", {}, 1),
@@ -57,7 +57,7 @@ def pong() -> Setting:
 def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Setting:
     """Compare DQN in one environment, or in four with one step each per update."""
     at_once = {"n_envs": 4, "n_steps": 16}
-    compiled = dict(at_once, compile_loss=True)
+    whole = {"compile": "update"}
     rows = (
         (name, library, options, n)
         for n in threads
@@ -67,7 +67,8 @@ def dqn(env: str, target_return: float, threads: tuple[int, ...] = (1,)) -> Sett
             ("rlpyt SerialSampler", "rlpyt", {}),
             ("rlpyt SerialSampler, 4 environments", "rlpyt", {"n_envs": 4}),
             ("rlpyt SerialSampler, 4 x 16 steps", "rlpyt", at_once),
-            ("rlpyt SerialSampler, 4 x 16 steps, compiled", "rlpyt", compiled),
+            ("rlpyt SerialSampler, compiled update", "rlpyt", whole),
+            ("rlpyt SerialSampler, 4 x 16 steps, compiled update", "rlpyt", at_once | whole),
         )
     )
     return Setting(
@@ -86,7 +87,8 @@ def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
             ("hand-written", "hand_written", {}, n),
             ("Stable-Baselines3", "sb3", {}, n),
             ("rlpyt SerialSampler", "rlpyt", {}, n),
-            ("rlpyt SerialSampler, compiled", "rlpyt", {"compile_loss": True}, n),
+            ("rlpyt SerialSampler, compiled losses", "rlpyt", {"compile": "loss"}, n),
+            ("rlpyt SerialSampler, compiled update", "rlpyt", {"compile": "update"}, n),
             ("rlpyt SerialSampler, bfloat16", "rlpyt", {"mixed_precision": True}, n),
         )
         rows += contenders("control", task, libraries)
@@ -99,7 +101,7 @@ def pong_on_gpu() -> Setting:
     ours = {"n_workers": 8, "cuda_idx": 0}
     served = dict(ours, layout="gpu")
     bfloat16 = dict(served, algo_kwargs={"mixed_precision": True})
-    compiled = dict(served, algo_kwargs={"compile_loss": True})
+    compiled = dict(served, algo_kwargs={"compile": "loss"})
     rows = (
         ("Stable-Baselines3, SubprocVecEnv", "sb3", {"subproc": True, "device": "cuda"}, 1),
         ("rlpyt CpuSampler 8 workers", "rlpyt", ours, 1),
@@ -118,7 +120,8 @@ def control_on_gpu(algo: str) -> Setting:
     rows = (
         ("Stable-Baselines3", "sb3", {"device": "cuda"}, 1),
         ("rlpyt SerialSampler", "rlpyt", ours, 1),
-        ("rlpyt SerialSampler, compiled", "rlpyt", dict(ours, compile_loss=True), 1),
+        ("rlpyt SerialSampler, compiled losses", "rlpyt", dict(ours, compile="loss"), 1),
+        ("rlpyt SerialSampler, compiled update", "rlpyt", dict(ours, compile="update"), 1),
     )
     return Setting(
         f"{algo.upper()} HalfCheetah-v5, an update every step, one GPU",

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import BaseAgent
+from rlpyt.algos.compiled import TracedStep, compiled_function
 from rlpyt.algos.diagnostics import Columns, UpdateRecord, read_means
 from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
@@ -87,7 +88,8 @@ class RlAlgorithm(Recorded):
     optim_kwargs: dict[str, Any] | None = None
     clip_grad_norm: float | None = None
     initial_optim_state_dict: dict[str, Any] | None = None
-    compile_loss = False
+    compile: str | None = None
+    compile_loss = False  # name of compile="loss" in earlier versions
     mixed_precision = False
     normalize_reward: bool = False  # True if losses are of rewards in other units
 
@@ -121,6 +123,8 @@ class RlAlgorithm(Recorded):
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.compile_loss and self.compile is None:
+            self.compile = "loss"
         checked_arguments(self.OptimCls, self.optim_kwargs)
 
     # Settings.
@@ -257,7 +261,7 @@ class RlAlgorithm(Recorded):
             warn_of_untrained(model)
             self.warn_of_slow_precision()
         names = {p: name for name, p in model.named_parameters()}
-        step = self.gradient_step = GradientStep(
+        step = self.gradient_step = self.StepCls(
             self.agent.parameters(),
             self.OptimCls,
             self.learning_rate,
@@ -271,6 +275,11 @@ class RlAlgorithm(Recorded):
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
         self._started = True
+
+    @property
+    def StepCls(self) -> type[GradientStep]:
+        """Return the class of gradient steps."""
+        return TracedStep if self.compile == "update" else GradientStep
 
     def warn_of_slow_precision(self) -> None:
         """Warn if ``mixed_precision`` is slow on this device."""
@@ -392,13 +401,12 @@ class RlAlgorithm(Recorded):
         return {column_of(name): getattr(self, name) for name in self.schedules} | rate
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method, compiled if ``compile_loss`` is True."""
-        if not self.compile_loss:
+        """Return the method, compiled if ``compile`` is "loss"."""
+        if self.compile != "loss":
             return function
         compiled = self.__dict__.setdefault("_compiled", {})
         if function.__name__ not in compiled:
-            # Use eager random numbers: compiled CPU code draws them one by one.
-            result = torch.compile(function, options={"fallback_random": True})
+            result = compiled_function(function)
             compiled[function.__name__] = self.recorded.isolated(result)
         return compiled[function.__name__]  # type: ignore[no-any-return]
 

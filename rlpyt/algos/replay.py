@@ -11,6 +11,7 @@ import torch
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.exploration import annealed
+from rlpyt.algos.compiled import CompiledUpdate
 from rlpyt.algos.diagnostics import FEW
 from rlpyt.algos.dqn.losses import sequence_priority
 from rlpyt.algos.episodes import check_window, null_action_of
@@ -190,10 +191,10 @@ class ReplayAlgo(SequenceSettings):
                 f"{name} learns from single transitions, but {type(agent).__name__} is recurrent. "
                 f"Use {self.recurrent_algos}, or another agent."
             )
-        if self.compile_loss:
+        if self.compile is not None:
             raise ValueError(
-                f"compile_loss must be False for {name} with a memory, whose sequences differ in "
-                "number and length from batch to batch. Set compile_loss=False."
+                f"compile must be None for {name} with a memory, whose sequences differ in number "
+                f"and length from batch to batch, got {self.compile!r} (or compile_loss=True)."
             )
         check_window(agent, self.warmup_T + self.batch_T, "warmup_T + batch_T")
 
@@ -232,6 +233,17 @@ class ReplayAlgo(SequenceSettings):
         """Build the optimizer; give each rank its own random stream for the replay."""
         super().optim_initialize(rank)
         self._seed_replay(rank)
+        self._compile_update([self.gradient_step])
+
+    def _compile_update(self, steps: Sequence[Any]) -> None:
+        if self.compile != "update":
+            return
+        if self.world_size > 1:
+            raise ValueError(
+                'compile="update" is for one process, got '
+                f'{self.world_size} that average their gradients. Use compile="loss".'
+            )
+        self.update = CompiledUpdate(self, steps)  # type: ignore[method-assign]
 
     def _seed_replay(self, rank: int) -> None:
         if rank:
@@ -689,7 +701,11 @@ class ReplayAlgo(SequenceSettings):
         """Count an update, and update the target networks at their interval."""
         self.update_counter += 1
         if self.update_counter % self.target_update_interval == 0:
-            self.agent.update_target(self.target_update_tau)
+            self.update_targets()
+
+    def update_targets(self) -> None:
+        """Move the target networks towards the trained ones."""
+        self.agent.update_target(self.target_update_tau)
 
     def on_device(self, samples: NamedArrayTuple) -> Any:
         """Move a batch from the replay to the agent's device."""

@@ -244,6 +244,7 @@ def check_member(options: RunOptions) -> None:
         "ranks": (options.ranks, 1),
         "sampler.asynchronous": (options.sampler.asynchronous, False),
         "algo.compile_loss": (options.algo.get("compile_loss", False), False),
+        "algo.compile": (options.algo.get("compile"), None),
     }
     for name, (value, needed) in wrong.items():
         if value != needed:

@@ -465,6 +465,7 @@ def test_lists_of_seeds_are_checked(text):
         ("ranks", {"seeds": [0, 1], "ranks": 2}),
         ("asynchronous", {"seeds": [0, 1], "sampler": {"asynchronous": True}}),
         ("compile_loss", {"seeds": [0, 1], "compile_loss": True}),
+        ("compile", {"seeds": [0, 1], "compile": "loss"}),
         ("learning_rat", {"population": [{"algo.learning_rat": 1.0}]}),
     ],
 )

@@ -86,7 +86,7 @@ def test_mixed_precision_trains():
 
 @pytest.mark.slow
 def test_compiled_loss_trains():
-    assert learn(DelayEnv, ppo(compile_loss=True), 20_000) > 0.8
+    assert learn(DelayEnv, ppo(compile="loss"), 20_000) > 0.8
 
 
 @pytest.mark.slow

@@ -170,7 +170,13 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
     def update_target(self, tau: float = 1) -> None:
         """Move the target's parameters towards the model's: ``tau`` 1 copies them."""
-        update_state_dict(self.target_model, self.model.state_dict(), tau)
+        for target, model in self.targets:
+            update_state_dict(target, model.state_dict(), tau)
+
+    @property
+    def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:
+        """Return the target network, with the network that it follows."""
+        return [(self.target_model, self.model)]
 
     # Acting.
 

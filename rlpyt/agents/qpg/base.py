@@ -461,9 +461,14 @@ class QpgAgent(BaseAgent):
 
     def update_target(self, tau: float = 1) -> None:
         """Move the targets' parameters towards the models'; ``tau=1`` copies them."""
-        update_state_dict(self.target_q_model, self.q_model.state_dict(), tau)
-        if self.target_model is not None:
-            update_state_dict(self.target_model, self.model.state_dict(), tau)
+        for target, model in self.targets:
+            update_state_dict(target, model.state_dict(), tau)
+
+    @property
+    def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:
+        """Return the target networks, each with the network that it follows."""
+        pairs = [(self.target_q_model, self.q_model), (self.target_model, self.model)]
+        return [(target, model) for target, model in pairs if target is not None]
 
     # Acting.
 

@@ -15,7 +15,6 @@ from rlpyt.agents.qpg.sac_agent import (  # noqa: F401
 )
 from rlpyt.agents.qpg.sac_agent import SacAgent as SacAgentWithoutV
 from rlpyt.models.qpg.mlp import VMlpModel
-from rlpyt.models.utils import update_state_dict
 from rlpyt.utils.buffer import Tensors
 
 
@@ -67,9 +66,10 @@ class SacAgent(SacAgentWithoutV):
         super().data_parallel()
         self.v_model = self._wrap_ddp(self.v_model)
 
-    def update_target(self, tau: float = 1) -> None:
-        """Move the target's parameters towards those of the value network."""
-        update_state_dict(self.target_v_model, self.v_model.state_dict(), tau)
+    @property
+    def targets(self) -> list[tuple[Any, Any]]:
+        """Return the target network, with the value network."""
+        return [(self.target_v_model, self.v_model)]
 
     def v(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Any:
         """Return the values of states [..], with gradient."""

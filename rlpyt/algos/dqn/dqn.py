@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch.optim import Adam, Optimizer
@@ -76,8 +76,9 @@ class DQN(ReplayAlgo):
     )
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(
-        False, fixed=True, doc="compile losses by torch.compile; needs a C++ compiler"
+    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
+    compile: Literal["loss", "update"] | None = setting(
+        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
 
     requires: ClassVar[str] = "action values"  # outputs that the agent must provide

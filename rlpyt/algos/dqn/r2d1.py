@@ -108,6 +108,7 @@ class R2D1(DQN):
     )
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
     compile_loss: bool = field(init=False, default=False)  # shapes differ from batch to batch
+    compile: None = field(init=False, default=None)
 
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     OptInfo: ClassVar[Any] = OptInfo

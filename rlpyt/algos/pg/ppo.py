@@ -66,8 +66,9 @@ class PPO(PolicyGradientAlgo):
         False, doc="normalize advantages in each batch, or in each minibatch"
     )
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(
-        False, fixed=True, doc="compile losses by torch.compile; needs a C++ compiler"
+    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
+    compile: Literal["loss"] | None = setting(
+        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
     target_kl: float | None = setting(
         None, gt=0, doc="end the epochs when a minibatch's KL exceeds 1.5 times this; 0.01-0.05"

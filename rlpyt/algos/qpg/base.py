@@ -25,6 +25,7 @@ class QpgAlgo(ReplayAlgo):
 
     Attributes:
         steps: the `GradientStep` objects, by name.
+        skips_policy: True if the current update does not train the policy.
     """
 
     # Hyperparameters that every subclass declares, in addition to those of the base.
@@ -32,6 +33,7 @@ class QpgAlgo(ReplayAlgo):
     policy_update_interval: int
 
     steps: dict[str, GradientStep]
+    skips_policy = False
     learns_quantiles = False  # True if critics may return quantiles
     learns_sequences = True
 
@@ -61,6 +63,7 @@ class QpgAlgo(ReplayAlgo):
         if self.initial_optim_state_dict is not None:
             self.load_optim_state_dict(self.initial_optim_state_dict)
         self._started = True
+        self._compile_update([*self.steps.values()])
 
     def _set_clip_grad_norm(self, limit: float | None) -> None:
         for step in self.steps.values():
@@ -99,7 +102,7 @@ class QpgAlgo(ReplayAlgo):
     def add_step(self, name: str, networks: Sequence[ParameterGroup]) -> None:
         """Add an optimizer of these networks, with the learning rates that they name."""
         rates = dict.fromkeys(network.rate for network in networks)
-        step = self.steps[name] = GradientStep(
+        step = self.steps[name] = self.StepCls(
             networks,
             self.OptimCls,
             {rate: getattr(self, rate) for rate in rates},
@@ -114,10 +117,10 @@ class QpgAlgo(ReplayAlgo):
         rates = {k: v for step in self.steps.values() for k, v in step.learning_rates.items()}
         return super().statistics() | {column_of(name): rate for name, rate in rates.items()}
 
-    @property
-    def skips_policy(self) -> bool:
-        """Return True if the current update does not train the policy."""
-        return (self.update_counter + 1) % self.policy_update_interval != 0
+    def learn_from(self, batch: NamedArrayTuple, opt_info: Any) -> None:
+        """Update on a batch; train the policy if it is due."""
+        self.skips_policy = (self.update_counter + 1) % self.policy_update_interval != 0
+        super().learn_from(batch, opt_info)
 
     # Sequences, for agents with memory.
 
@@ -202,6 +205,17 @@ class QpgAlgo(ReplayAlgo):
 @contextmanager
 def frozen(network: torch.nn.Module) -> Iterator[None]:
     """Disable gradients of a network's parameters inside the context, but not of its inputs."""
+    if torch.compiler.is_compiling():  # which cannot trace a change of requires_grad
+        own = [(m._parameters, name) for m in network.modules() for name in m._parameters]
+        kept = [place[name] for place, name in own]
+        for place, name in own:
+            place[name] = None if place[name] is None else place[name].detach()  # type: ignore[assignment, union-attr]
+        try:
+            yield
+        finally:
+            for (place, name), p in zip(own, kept):
+                place[name] = p
+        return
     parameters = [p for p in network.parameters() if p.requires_grad]
     for parameter in parameters:
         parameter.requires_grad_(False)

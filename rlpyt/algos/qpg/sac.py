@@ -115,8 +115,9 @@ class SAC(QpgAlgo):
     )
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(
-        False, fixed=True, doc="compile losses by torch.compile; needs a C++ compiler"
+    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
+    compile: Literal["loss", "update"] | None = setting(
+        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
     entropy_share: float = setting(
         0.5, ge=0, le=1, doc="target entropy of discrete choices, as a share of the largest"

@@ -115,8 +115,8 @@ def test_a_compiled_loss_records_the_same_and_is_compiled_once(monkeypatch):
     trace = functools.partial(torch.compile, backend="eager")  # needs no C++ compiler
     monkeypatch.setattr(torch, "compile", lambda function, options: trace(function))
     found, settings = [], dict(epochs=2, minibatches=2)
-    for compiled in (False, True):
-        algo, samples = ready(PPO(linear_lr_schedule=False, compile_loss=compiled, **settings))
+    for compiled in (None, "loss"):
+        algo, samples = ready(PPO(linear_lr_schedule=False, compile=compiled, **settings))
         with torch._dynamo.config.patch(error_on_recompile=True):
             found.append([algo.optimize_agent(itr, samples) for itr in range(2)])
         torch.compiler.reset()

@@ -593,8 +593,8 @@ def test_statistics_of_all_critics_are_logged(kind):
 )
 def test_compiled_losses_are_the_plain_ones(kind, kwargs):
     found = []
-    for compiled in (False, True):
-        algo = ALGOS[kind](compile_loss=compiled, discount=0.9, **kwargs, **SMALL)
+    for compiled in (None, "loss"):
+        algo = ALGOS[kind](compile=compiled, discount=0.9, **kwargs, **SMALL)
         batch = sampled(algo, AGENTS[kind]())
         losses, gradients = with_gradients(algo, kind, batch)
         found.append([*losses, *gradients])

@@ -348,8 +348,8 @@ def test_what_does_not_fit_is_refused_before_any_update():
     wide = dict(memory=dict(kind="gtrxl", window=20, num_heads=2), lstm_size=4, **NARROW)
     with pytest.raises(ValueError, match="window=20"):
         prepared(algo_of("td3"), AGENTS["td3"](model_kwargs=wide))
-    with pytest.raises(ValueError, match="compile_loss"):
-        prepared(algo_of("ddpg", compile_loss=True), AGENTS["ddpg"](model_kwargs=GRU))
+    with pytest.raises(ValueError, match="compile must be None"):
+        prepared(algo_of("ddpg", compile="update"), AGENTS["ddpg"](model_kwargs=GRU))
 
 
 def test_state_survives_saving():

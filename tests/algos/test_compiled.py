@@ -1,0 +1,268 @@
+"""An update as one compiled function does what the plain update does."""
+
+import functools
+import os
+
+import pytest
+import torch
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rlpyt.algos.compiled import CACHE, compiled_function
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.qr_dqn import QRDQN
+from rlpyt.algos.pg.ppo import PPO
+from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.sac_v import SAC_V
+from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.errors import NonFiniteError
+from tests.algos.dqn import parts_dqn
+from tests.algos.qpg import parts_qpg
+
+Q = dict(min_steps_learn=48, replay_size=180, batch_size=16, replay_ratio=2, clip_grad_norm=0.5)
+SLOW_TARGET = dict(target_update_tau=0.1, target_update_interval=2)
+ALGOS = {
+    "dqn": functools.partial(DQN, **Q, double_dqn=True, prioritized_replay=True),
+    "cat": functools.partial(CategoricalDQN, -3, 3, **Q, **SLOW_TARGET),
+    "qr": functools.partial(QRDQN, **Q, optim_kwargs=dict(weight_decay=0.1)),
+    "ddpg": functools.partial(DDPG, **Q, OptimCls=torch.optim.AdamW),
+    "td3": functools.partial(TD3, **Q),
+    "sac": functools.partial(SAC, **Q, q_learning_rate=1e-3),
+    "sac_v": functools.partial(SAC_V, **Q),
+}
+KINDS = {"cat": 2, "td3": 2}  # kinds of updates: with targets or policy, and without; else 1
+
+
+@pytest.fixture(autouse=True)
+def traced(monkeypatch, tmp_path):
+    """Trace functions as for compilation, but run them without a C++ compiler."""
+    trace = functools.partial(torch.compile, backend="eager", fullgraph=True)
+    monkeypatch.setattr(torch, "compile", lambda function, options: trace(function))
+    monkeypatch.setenv(CACHE, str(tmp_path / "given"))
+    yield
+    torch.compiler.reset()
+
+
+def ready(name, compile="update", **kwargs):
+    """An algorithm with a filled replay."""
+    algo = ALGOS[name](compile=compile, **kwargs)
+    parts = parts_dqn if name in parts_dqn.AGENTS else parts_qpg
+    agent = parts.AGENTS[name]()
+    parts.fill(algo, parts.prepared(algo, agent))
+    return algo
+
+
+def state_of(algo):
+    """Parameters, targets and the state of the optimizers."""
+    return {"agent": algo.agent.state_dict(), "optim": algo.optim_state_dict()}
+
+
+def assert_close(own, plain, path=""):
+    if isinstance(plain, dict):
+        assert own.keys() == plain.keys(), path
+        for key in plain:
+            assert_close(own[key], plain[key], f"{path}.{key}")
+    elif isinstance(plain, list | tuple):
+        for i, (x, y) in enumerate(zip(own, plain, strict=True)):
+            assert_close(x, y, f"{path}.{i}")
+    elif isinstance(plain, torch.Tensor | float):
+        torch.testing.assert_close(own, plain, rtol=1e-4, atol=1e-5, msg=lambda m: f"{path}: {m}")
+
+
+def updates(algo, n):
+    """Learn from n batches; the statistics."""
+    torch.manual_seed(7)
+    return [parts_qpg.one_update(algo) for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("dqn", "td3", "sac") else pytest.mark.slow)
+        for name in ALGOS
+    ],
+)
+def test_the_compiled_update_is_the_plain_one_whatever_the_learning_rate(name):
+    found = []
+    for compile in (None, "update"):
+        algo = ready(name, compile)
+        statistics = updates(algo, 4)
+        algo.learning_rate = 0.01
+        algo.clip_grad_norm = None
+        statistics += updates(algo, 2)
+        algo.learning_rate = 0.001
+        algo.clip_grad_norm = 0.1
+        algo.target_update_tau = algo.target_update_tau / 2
+        statistics += updates(algo, 2)
+        found.append((statistics, state_of(algo)))
+    assert_close(found[1][1], found[0][1])
+    for plain, own in zip(*(statistics for statistics, _ in found), strict=True):
+        assert own._fields == plain._fields
+        assert_close([*own], [*plain])
+    assert algo.update.n_compilations == KINDS.get(name, 1)
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_a_resumed_run_continues_as_it_would_have(name):
+    algo, other = ready(name), ready(name)
+    updates(algo, 4)
+    states = (algo.agent.state_dict(), algo.state_dict())
+    assert "_orig_mod" not in repr([*_names(states)])
+    other.agent.load_state_dict(states[0])
+    other.load_state_dict(states[1])
+    for one in (algo, other):
+        updates(one, 3)
+    parts_qpg.assert_same_state(state_of(other)["agent"], state_of(algo)["agent"])
+    assert_close(state_of(other), state_of(algo))
+
+
+def _names(tree):
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from _names(value)
+    elif isinstance(tree, list | tuple):
+        for value in tree:
+            yield from _names(value)
+
+
+def test_weights_loaded_into_a_compiled_update_are_those_that_it_trains():
+    algo, plain = ready("sac"), ready("sac", compile=None)
+    before = updates(algo, 3)[-1]
+    updates(plain, 3)
+    parts_qpg.shake(plain.agent.q_model, 1.0)
+    algo.agent.load_state_dict(plain.agent.state_dict())
+    algo.load_optim_state_dict(plain.optim_state_dict())
+    (own,), (expected,) = updates(algo, 1), updates(plain, 1)
+    assert algo.update.n_compilations == 1
+    assert own.q1Loss == pytest.approx(expected.q1Loss, rel=1e-4)
+    assert own.q1Loss != pytest.approx(before.q1Loss, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", ["dqn", "td3", "sac"])
+def test_a_loss_that_is_not_finite_changes_nothing(name):
+    algo = ready(name)
+    updates(algo, 4)
+    before = state_of(algo)
+    before = {k: {n: _copied(x) for n, x in v.items()} for k, v in before.items()}
+    batch = algo.draw_batch()
+    batch.return_[0] = torch.nan
+    with pytest.raises(NonFiniteError, match=r"the loss is nan"):
+        algo.learn_from(batch, algo.empty_opt_info())
+    assert_close(state_of(algo), before)
+    updates(algo, 1)
+
+
+def _copied(tree):
+    if isinstance(tree, dict):
+        return {key: _copied(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_copied(value) for value in tree]
+    return tree.clone() if isinstance(tree, torch.Tensor) else tree
+
+
+class Operations(TorchDispatchMode):
+    """Mode that lists operations and the shapes and devices of their results."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        tensors = result if isinstance(result, tuple | list) else [result]
+        shapes = [(tuple(x.shape), x.device.type) for x in tensors if isinstance(x, torch.Tensor)]
+        self.found.append((str(func), shapes))
+        return result
+
+
+HOST = ("_local_scalar_dense", "item", "is_nonzero", "equal")
+CHANGING = ("nonzero", "masked_select", "unique", "index.Tensor_bool", "repeat_interleave.Tensor")
+
+
+@pytest.mark.parametrize("name", ALGOS)
+def test_the_update_can_be_a_cuda_graph(name, monkeypatch):
+    """It reads nothing on the host, and allocates the same tensors each time."""
+    algo = ready(name)
+    updates(algo, 4)
+    algo.update._set_numbers()
+    # So that the code which is traced is run operation by operation.
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    runs = []
+    for _ in range(2):
+        batch = algo.on_device(algo.draw_batch())
+        with Operations() as operations:
+            algo.update.traced(batch, True)
+        algo.recorded.current = {}
+        runs.append(operations.found)
+    assert runs[0] == runs[1] and len(runs[0]) > 50
+    names = {func.removeprefix("aten.") for func, _ in runs[0]}
+    assert not [n for n in names if n.startswith((*HOST, *CHANGING))]
+
+
+def test_what_reads_the_host_or_changes_shape_is_found():
+    with Operations() as operations:
+        x = torch.arange(3.0)
+        x[x > 0].sum().item()
+    names = [func.removeprefix("aten.") for func, _ in operations.found]
+    assert any(n.startswith(HOST) for n in names) and any(n.startswith("index") for n in names)
+
+
+@pytest.mark.filterwarnings("always")
+def test_another_shape_is_compiled_and_warned_of():
+    algo = ready("dqn")
+    updates(algo, 3)
+    algo.batch_size = 12
+    with pytest.warns(UserWarning, match="compiled again.*TORCH_LOGS"):
+        updates(algo, 1)
+    assert algo.update.n_compilations == 2
+
+
+def test_without_a_compiler_it_continues_with_one_warning(monkeypatch):
+    plain = ready("sac", compile=None)
+    monkeypatch.setattr(torch, "compile", _without_compiler)
+    algo = ready("sac")
+    with pytest.warns(UserWarning, match="without it.*no g\\+\\+") as caught:
+        own = updates(algo, 4)
+    assert len([w for w in caught if "torch.compile" in str(w.message)]) == 1
+    for x, y in zip(own, updates(plain, 4), strict=True):
+        assert_close([*x], [*y])
+
+
+def _without_compiler(function, options):
+    def call(*args):
+        raise torch._dynamo.exc.BackendCompilerFailed(print, RuntimeError("no g++"), None)
+
+    return call
+
+
+def test_errors_of_the_update_are_its_own():
+    def wrong(x):
+        raise ValueError("of the update")
+
+    with pytest.raises(ValueError, match="of the update"):
+        compiled_function(wrong)(torch.zeros(1))
+
+
+def test_the_cache_is_the_users_unless_one_is_given(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled_function(torch.abs)
+    assert os.environ[CACHE] == str(tmp_path / "given")
+    for default in ("", default_cache_dir()):
+        monkeypatch.setenv(CACHE, default)
+        if not default:
+            monkeypatch.delenv(CACHE)
+        compiled_function(torch.abs)
+        assert os.environ[CACHE] == str(tmp_path / "rlpyt" / "inductor")
+
+
+def test_what_cannot_be_compiled_is_refused():
+    with pytest.raises(ValueError, match=r'compile="update" .*Adam.*got SGD.*compile="loss"'):
+        ready("dqn", OptimCls=torch.optim.SGD)
+    with pytest.raises(ValueError, match="Adam and AdamW without amsgrad"):
+        ready("dqn", optim_kwargs=dict(amsgrad=True))
+    with pytest.raises(ValueError, match="compile='update'"):
+        PPO(compile="update")
+    assert DQN(compile_loss=True).compile == "loss" and DQN().compile is None
