@@ -201,6 +201,8 @@ class CompiledUpdate:
         self._first = getattr(algo, "policy_update_interval", 1)
         self._kinds: set[Any] = set()
         self._moved = False  # True if the last update has updated the targets
+        # A CUDA graph returns the same memory at each call, and statistics are read later.
+        self._copies = device.type == "cuda"
         self.n_compilations = 0
         self.function = algo.recorded.isolated(compiled_function(self.traced, device.type))
         dynamo: Any = torch._dynamo
@@ -225,6 +227,9 @@ class CompiledUpdate:
         compiled = torch._dynamo.utils.counters["stats"]  # type: ignore[attr-defined]
         before, start = compiled["unique_graphs"], time.perf_counter()
         result = self.function(batch, moves)
+        if self._copies:
+            result = tree_map(_copy, result)
+            algo.recorded.current = tree_map(_copy, algo.recorded.current)
         if compiled["unique_graphs"] > before:
             self._count_compilation((moves, getattr(algo, "skips_policy", False)), start)
         if self.failed.item():
@@ -278,6 +283,10 @@ class CompiledUpdate:
                 stacklevel=3,
             )
         self._kinds.add(kind)
+
+
+def _copy(x: Any) -> Any:
+    return x.clone() if isinstance(x, Tensor) else x
 
 
 def norms_of(network: ParameterGroup, gradients: list[Tensor]) -> Tensor | None:

@@ -202,6 +202,33 @@ def test_the_update_can_be_a_cuda_graph(name, monkeypatch):
     assert not [n for n in names if n.startswith((*HOST, *CHANGING))]
 
 
+def statistics_of_three(algo):
+    """Learn from three batches before the statistics are read, as in an iteration."""
+    torch.manual_seed(7)
+    opt_info = algo.make_opt_info([] for _ in algo.returned_fields)
+    for _ in range(3):
+        algo.learn_from(algo.draw_batch(), opt_info)
+    return [*algo.add_recorded(opt_info)]
+
+
+def test_statistics_outlive_the_memory_in_which_a_cuda_graph_returns_them():
+    algo, plain = ready("sac"), ready("sac", compile=None)
+    compiled, given = algo.update, []
+    function = compiled.function
+
+    def in_one_memory(*args):
+        for tensor in given:  # of the call before
+            tensor.fill_(torch.nan)
+        before = {*map(id, algo.recorded.current.values())}
+        result = function(*args)
+        given[:] = [x for x in algo.recorded.current.values() if id(x) not in before]
+        return result
+
+    compiled.function, compiled._copies = in_one_memory, True
+    assert_close(statistics_of_three(algo), statistics_of_three(plain))
+    assert given
+
+
 def test_what_reads_the_host_or_changes_shape_is_found():
     with Operations() as operations:
         x = torch.arange(3.0)
