@@ -41,13 +41,12 @@ def main(args: Sequence[str]) -> int:
         raise UsageError(f"--confidence must be between 0 and 1, got {command.confidence}.")
     from rlpyt.utils.logging.tabulate import tabulate
     from rlpyt.vis import comparisons, style
-    from rlpyt.vis.results import compare, differences, merged, read_results, write_results
+    from rlpyt.vis.results import compare, differences, read_sides, write_results
     from rlpyt.vis.scores import Scores
 
     if command.output is not None:
         style.check_output(command.output)
-    ours = merged([read_results(path, command.y) for path in command.runs])
-    theirs = merged([read_results(source, command.y) for source in command.against])
+    ours, theirs = read_sides(command.runs, command.against, command.y)
     found = compare(ours, theirs, command.at, command.confidence)
     rows: list[tuple[str, ...]] = []
     shown = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,8 @@ from rlpyt.utils.names import UnknownName
 from rlpyt.utils.signed import read_json
 from rlpyt.utils.text import counted
 from rlpyt.vis.comparisons import improvement
-from rlpyt.vis.grouping import natural_key, read_runs
+from rlpyt.vis.grouping import RunRecord, label_runs, natural_key, read_runs, read_settings
+from rlpyt.vis.progress import find_runs
 from rlpyt.vis.scores import EVALUATION, STEPS
 from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
 
@@ -147,8 +149,13 @@ def of_runs(paths: Sequence[Path], column: str = RETURNS) -> Results:
         FileNotFoundError: there are none.
         ValueError: no run has a number in this column.
     """
+    return _curves_of(read_runs(*paths), column, paths)
+
+
+def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) -> Results:
     results = Results()
-    for run in read_runs(*paths):
+    kinds: dict[str, dict[str, list[str]]] = {}  # runs by algorithm and by what their returns are
+    for run in runs:
         algorithm = run.label or str(run.settings.get("algo_name", run.path.parent.name))
         rows = read_progress(run.path)
         steps, values = rows.get(STEPS, np.array([])), rows.get(column, np.array([]))
@@ -162,11 +169,55 @@ def of_runs(paths: Sequence[Path], column: str = RETURNS) -> Results:
                 what = evaluation_of(len(evaluation))
         if len(steps) == len(values):
             results.add(algorithm, run.environment, steps, values)
-            results.returns[algorithm] = what
+            kinds.setdefault(algorithm, {}).setdefault(what, []).append(run.path.name)
     if not results.curves:
         listed = ", ".join(map(str, paths))
         raise ValueError(f"no run in {listed} has a number in column {column} of progress.csv.")
+    for algorithm, of in kinds.items():
+        results.returns[algorithm] = " and ".join(of)
+        if len(of) > 1:
+            listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in of.items())
+            warnings.warn(f"the runs of {algorithm} have different returns: {listed}.")
     return results
+
+
+def read_sides(
+    ours: Sequence[str | Path], theirs: Sequence[str | Path], column: str = RETURNS
+) -> tuple[Results, Results]:
+    """Return the curves in the sources of both sides of a comparison.
+
+    Runs are labeled by what differs among those of both sides. An algorithm of theirs that has the
+    same label as one of ours is marked "(against)".
+
+    Args:
+        ours, theirs: sources, see `read_results`.
+        column: column of the runs' progress.csv.
+
+    Raises:
+        FileNotFoundError, DamagedFile, UnknownName, ValueError: a source cannot be read.
+    """
+    directories = [[path for path in map(Path, side) if path.is_dir()] for side in (ours, theirs)]
+    found = [find_runs(*paths) if paths else [] for paths in directories]
+    records = {
+        path.resolve(): RunRecord(path, read_settings(path)) for side in found for path in side
+    }
+    labeled = dict(zip(records, label_runs([*records.values()])))
+    sides = []
+    for sources, paths, own in zip((ours, theirs), directories, found):
+        several = [read_results(source, column) for source in sources if not Path(source).is_dir()]
+        if own:
+            runs = [labeled[path.resolve()] for path in own]
+            several.insert(0, _curves_of(runs, column, paths))
+        sides.append(merged(several))
+    one, other = sides
+    names = {
+        label: f"{label} (against)" if label in one.curves else label
+        for label in (*other.curves, *other.returns)
+    }
+    return one, Results(
+        {names[label]: tasks for label, tasks in other.curves.items()},
+        {names[label]: what for label, what in other.returns.items()},
+    )
 
 
 def evaluation_of(episodes: Any) -> str:

@@ -17,6 +17,7 @@ from rlpyt.vis.results import (
     merged,
     published,
     read_results,
+    read_sides,
     write_results,
 )
 
@@ -172,6 +173,39 @@ def test_returns_of_runs_are_those_of_evaluations(tmp_path):
 def test_seeds_of_several_sources_are_put_together():
     parts = [results_of("a", "Hopper-v5", [1.0]), results_of("a", "Hopper-v5", [2.0])]
     assert [c.at(1000) for c in merged(parts).curves["a"]["Hopper-v5"]] == [1.0, 2.0]
+
+
+def test_runs_with_other_settings_are_not_seeds_of_one_algorithm(tmp_path):
+    for name, lr in (("a", 0.1), ("b", 0.2), ("c", 0.1)):
+        write_run(tmp_path / name / "0", [(1000, 10 * lr)], **{"algo.learning_rate": lr})
+    ours, theirs = read_sides([tmp_path / "a", tmp_path / "b"], [tmp_path / "c"])
+    assert {label: len(of["Hopper-v5"]) for label, of in ours.curves.items()} == {
+        "learning_rate=0.1": 1,
+        "learning_rate=0.2": 1,
+    }
+    assert list(theirs.curves) == ["learning_rate=0.1 (against)"]
+    assert theirs.returns == {"learning_rate=0.1 (against)": "training episodes"}
+    tables = [tmp_path / name / "x.csv" for name in "ab"]
+    for table in tables:
+        write_results(results_of("sac", "Hopper-v5", [1.0]), table)
+    assert [list(side.curves) for side in read_sides(tables[:1], tables[1:])] == [
+        ["sac"],
+        ["sac (against)"],
+    ]
+
+
+def test_differences_between_the_sides_are_told_if_their_settings_are_equal(tmp_path, capsys):
+    write_run(tmp_path / "a" / "0", [(1000, 1.0)], [10.0])
+    write_run(tmp_path / "b" / "0", [(1000, 1.0)])
+    with pytest.raises(SystemExit):
+        main(["compare", str(tmp_path / "a"), "--against", str(tmp_path / "b")])
+    output = capsys.readouterr().out
+    assert "evaluations of 1 episode: sac; training episodes: sac (against)" in output
+    write_run(tmp_path / "a" / "1", [(1000, 1.0)])
+    with pytest.warns(UserWarning, match="of 1 episode: 0; training episodes: 1"):
+        assert read_results(tmp_path / "a").returns == {
+            "sac": "evaluations of 1 episode and training episodes"
+        }
 
 
 def test_by_command(tmp_path, capsys):
