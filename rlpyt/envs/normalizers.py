@@ -39,18 +39,30 @@ REMEDIES = {
 
 
 class _RawReward(Wrapper[Any, Any, Any, Any]):
-    """Wrapper that stores the reward of each step, inside those that change it."""
+    """Wrapper that sums rewards until they are read, inside those that change them.
+
+    A wrapper in between may take several steps in one, or steps in its reset.
+    """
 
     reward: Any = 0.0
 
+    def reset(self, **kwargs: Any) -> Any:
+        self.reward = 0.0
+        return self.env.reset(**kwargs)
+
     def step(self, action: Any) -> Any:
         result = self.env.step(action)
-        self.reward = result[1]
+        self.reward = self.reward + result[1]
         return result
+
+    def take(self) -> Any:
+        """Return the sum of the rewards since the last call."""
+        reward, self.reward = self.reward, 0.0
+        return reward
 
 
 class _WithRawReward(Wrapper[Any, Any, Any, Any]):
-    """Wrapper around all others that adds the stored reward to info."""
+    """Wrapper around all others that adds the summed rewards to info."""
 
     def __init__(self, env: Env[Any, Any], source: _RawReward) -> None:
         super().__init__(env)
@@ -58,7 +70,7 @@ class _WithRawReward(Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Any:
         *others, info = self.env.step(action)
-        return *others, {**info, RAW_REWARD: float(self._source.reward)}
+        return *others, {**info, RAW_REWARD: float(self._source.take())}
 
 
 class _RawVectorReward(VectorBase):
@@ -68,8 +80,13 @@ class _RawVectorReward(VectorBase):
 
     def step(self, actions: Any) -> Any:
         result = self.env.step(actions)
-        self.reward = result[1]
+        self.reward = self.reward + result[1]
         return result
+
+    def take(self) -> Any:
+        """Return the sums of the rewards since the last call."""
+        reward, self.reward = self.reward, 0.0
+        return reward
 
 
 class _WithRawVectorReward(VectorBase):
@@ -81,7 +98,7 @@ class _WithRawVectorReward(VectorBase):
 
     def step(self, actions: Any) -> Any:
         *others, info = self.env.step(actions)
-        raw = {RAW_REWARD: self._source.reward}
+        raw = {RAW_REWARD: self._source.take()}
         final = info.get("final_info")  # read instead of info where an episode has ended
         ends = {"final_info": {**final, **raw}} if isinstance(final, Mapping) else {}
         return *others, {**info, **raw, **ends}
@@ -91,7 +108,7 @@ def with_raw_rewards(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> tuple[Any
     """Warn of normalizing wrappers, and add the rewards before they are changed to info.
 
     These are the rewards before NormalizeReward, or those that RecordEpisodeStatistics reads if
-    reward wrappers are around it.
+    wrappers are around it that may change rewards: reward wrappers, and custom ones with a `step`.
 
     Args:
         env: a single or a vector environment of Gymnasium, wrapped or not. One of the two wrappers
@@ -105,7 +122,7 @@ def with_raw_rewards(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> tuple[Any
     reader, scaled = None, False
     while isinstance(layer, Wrapper | VectorWrapper):
         found |= dict.fromkeys(_names_of(layer) & REMEDIES.keys(), layer)  # the innermost one
-        scaled = scaled or isinstance(layer, RewardWrapper | VectorRewardWrapper)
+        scaled = scaled or _may_change_rewards(layer)
         if scaled and STATISTICS in _names_of(layer):
             reader = layer
         layer = layer.env
@@ -143,6 +160,14 @@ def warn_of(name: str, logged: str) -> None:
     warnings.warn(
         f"gymnasium's {name} keeps statistics in each environment, which are not saved with the "
         f"agent; {REMEDIES[name]}.{returns}"
+    )
+
+
+def _may_change_rewards(layer: object) -> bool:
+    """Return True for reward wrappers, and for custom wrappers with a ``step`` of their own."""
+    return isinstance(layer, RewardWrapper | VectorRewardWrapper) or any(
+        "step" in vars(cls) and not cls.__module__.startswith((*MODULES, "rlpyt."))
+        for cls in type(layer).__mro__
     )
 
 

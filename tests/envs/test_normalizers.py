@@ -17,6 +17,7 @@ from gymnasium.wrappers.vector import NormalizeReward as NormalizeVectorReward
 import rlpyt
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.envs.base import build_env
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import adapt
 from rlpyt.envs.vector.wrappers import StandardizeReward
 from rlpyt.samplers.collections import TrajInfo
@@ -86,6 +87,35 @@ def test_returns_are_those_before_normalization(make, TrajInfoCls):
         assert samples.env.reward.ne(7).any()  # the wrapper's
     finally:
         sampler.shutdown()
+
+
+class Shaped(gymnasium.Wrapper):
+    """Halve rewards in an own ``step``."""
+
+    def step(self, action):
+        observation, reward, *others = self.env.step(action)
+        return observation, reward / 2, *others
+
+
+class Skip(gymnasium.Wrapper):
+    """Take three steps in one, and return half of their rewards."""
+
+    def step(self, action):
+        steps = [self.env.step(action) for _ in range(3)]
+        return steps[-1][0], sum(step[1] for step in steps) / 2, *steps[-1][2:]
+
+
+def test_returns_inside_custom_wrappers_are_those_that_record_episode_statistics_reads():
+    for wrapper, n_steps, reward in ((Shaped, 3, 3.5), (Skip, 1, 10.5)):
+        wrapped = wrapper(RecordEpisodeStatistics(Sevens()))
+        with warnings.catch_warnings(action="error"):
+            env = build_env(GymEnvWrapper, dict(env=wrapped))
+        for _ in range(2):  # episodes
+            env.reset()
+            steps = [env.step(0) for _ in range(n_steps)]
+            assert {step.reward for step in steps} == {reward}
+            assert sum(step.env_info.raw_reward for step in steps) == 21
+            assert steps[-1].done
 
 
 def test_returns_are_those_that_record_episode_statistics_reads():
