@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import wait
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -56,6 +58,25 @@ if _default._default_context._name == "fork":
     if _default._actual_context is _original:
         _default._actual_context = _default._default_context
         _selected_early = mp.parent_process() is None  # a child may inherit it from its parent
+
+
+def _flags_without_working_directory() -> list[str]:
+    """Return the flags for children and helpers of multiprocessing, with "-P".
+
+    They are started by ``python -c``, which would import modules such as ``socket`` from the
+    working directory, which may be a run directory of somebody else. Children get the search path
+    of their parent later. rlpyt itself may be there, in a clone that is not installed.
+    """
+    flags: list[str] = _interpreter_flags()
+    with contextlib.suppress(OSError):  # the directory was deleted
+        if os.path.samefile(os.getcwd(), _ROOT):
+            return flags
+    return flags if {"-P", "-I"} & {*flags} else [*flags, "-P"]
+
+
+_ROOT = Path(fork_server.__file__).parents[2]
+_interpreter_flags = subprocess._args_from_interpreter_flags  # type: ignore[attr-defined]
+util._args_from_interpreter_flags = _flags_without_working_directory  # type: ignore[attr-defined]
 
 
 def requested_method() -> str | None:

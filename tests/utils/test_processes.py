@@ -147,6 +147,28 @@ print(run_in_child(os.getppid) == server)
 """
 
 
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_processes_import_no_modules_of_the_working_directory(tmp_path, method):
+    there = tmp_path / "run"
+    there.mkdir()
+    for name in ("multiprocessing", "socket", "signal"):
+        (there / f"{name}.py").write_text("open('ran', 'w')\nraise ImportError('not this one')")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from rlpyt.processes.call import run_in_child\n"
+        "if __name__ == '__main__':\n"
+        "    print(run_in_child(abs, -7))\n"
+    )
+    root = str(Path(__file__).parents[2])
+    env = {**os.environ, "RLPYT_START_METHOD": method, "PYTHONPATH": root}
+    result = subprocess.run(
+        [sys.executable, script],
+        check=False, cwd=there, env=env, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert result.stdout == "7\n", result.stderr
+    assert not (there / "ran").exists()
+
+
 def test_children_use_a_fork_server_that_was_started_early():
     command = [sys.executable, "-c", START_EARLY]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
