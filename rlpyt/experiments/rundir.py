@@ -1,5 +1,6 @@
 """Run directories: names, contents, and how to resume from them."""
 
+import os
 import re
 import shutil
 import sys
@@ -12,6 +13,7 @@ from rlpyt.errors import UntrustedFile, WorkerError, itr_of
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.utils.files import check_regular, new_directory
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.lock import RunDirectoryError
 from rlpyt.utils.recorded import label
 
 ROOT = Path("data")  # below the current directory
@@ -106,7 +108,16 @@ def run_directory(options: RunOptions, given: Path | None) -> AbstractContextMan
     """Return a context with the directory given for a run, or with a new one.
 
     The new one is ``data/<algorithm>-<environment>-<timestamp>``, with a number if that exists.
+
+    Raises:
+        RunDirectoryError: the working directory was deleted, without which torch cannot be used.
     """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise RunDirectoryError(
+            "the working directory was deleted. Change to one that exists (cd)."
+        ) from None
     if given is not None:
         return nullcontext(given)
     parts = (re.sub(r"[^\w.-]+", "-", label(x)) for x in (options.algo_name, options.env))

@@ -26,6 +26,7 @@ from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.hooks import Hook
 from rlpyt.sweeps.population import EndsAt
 from rlpyt.utils.checks import setting
+from rlpyt.utils.logging.lock import RunDirectoryError
 from rlpyt.utils.names import UnknownName
 from tests.cli.test_commands import rlpyt_command
 from tests.programs import run_script
@@ -405,3 +406,13 @@ def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(
     networks = [x for x in vars(run.agent).values() if isinstance(x, torch.nn.Module)]
     assert networks
     assert all(x.dtype == torch.float32 for net in networks for x in net.parameters())
+
+
+def test_a_deleted_working_directory_is_named(tmp_path, monkeypatch):
+    there = tmp_path / "deleted"
+    there.mkdir()
+    monkeypatch.chdir(there)
+    there.rmdir()
+    for run_dir in ("relative", tmp_path / "run"):
+        with pytest.raises(RunDirectoryError, match="working directory was deleted"):
+            rlpyt.train("ppo", "CartPole-v1", steps=64, run_dir=run_dir)
