@@ -313,6 +313,8 @@ class Run:
         best: True if these are the parameters with the highest return, not the last ones.
     """
 
+    _described: tuple[Path, bool] = Path(), True  # file that describes the run, True if trusted
+
     def __init__(
         self,
         path: Path,
@@ -439,7 +441,17 @@ class Run:
     def _play(
         self, env: Any, seed: int | None, deterministic: bool, max_steps: int | None
     ) -> tuple[Any, bool]:
-        """Play one episode; return its TrajInfo, and True if the episode has ended."""
+        """Play one episode; return its TrajInfo, and True if the episode has ended.
+
+        Raises:
+            DamagedFile: an error was raised, and an untrusted file describes the environment.
+        """
+        with blaming(*self._described):
+            return self._play_through(env, seed, deterministic, max_steps)
+
+    def _play_through(
+        self, env: Any, seed: int | None, deterministic: bool, max_steps: int | None
+    ) -> tuple[Any, bool]:
         if seed is not None:
             env.seed(seed)
         traj_info = self.recipe.TrajInfoCls()
@@ -630,7 +642,9 @@ def loaded(
             f"The saved agent in {path} does not match {name} with the network of {file} "
             f"({reason})."
         ) from error
-    return Run(path, options, recipe, agent, itr, name, best)
+    run = Run(path, options, recipe, agent, itr, name, best)
+    run._described = file, trusted
+    return run
 
 
 def _best_agent(path: Path, keeps_best: bool) -> tuple[dict[str, Any], int, Any]:

@@ -209,6 +209,16 @@ def test_what_a_changed_file_may_ask_for_is_limited(run_dir, capsys, changes, sa
     assert re.search(said, fails(capsys, "eval", run_dir, "--episodes", 1))
 
 
+def test_arguments_with_which_an_environment_fails_are_named(tmp_path, capsys):
+    options = RunOptions(algo_name="a2c", env="Pendulum-v1", steps=16, eval_episodes=0)
+    sampler = {"kind": "serial", "batch_T": 8, "batch_B": 2, "max_decorrelation_steps": 0}
+    path = tmp_path / "pendulum"
+    train(options.updated({"sampler": sampler, "video": False}), path)
+    configure(path, env_args={"g": {}})
+    said = fails(capsys, "eval", path, "--episodes", 1)
+    assert "config.json describes no run" in said and "unsupported operand" in said
+
+
 def test_a_snapshot_that_contains_itself_is_damaged(tmp_path):
     content = {"itr": 1}
     content["again"] = content
