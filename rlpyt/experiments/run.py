@@ -202,10 +202,21 @@ def with_own_seed(options: RunOptions, run_dir: Path) -> RunOptions:
 
 
 class ResumedSettings(Hook):
-    """Hook that writes the settings of a resumed run after all checks have passed."""
+    """Hook that writes the settings of a resumed run after all checks have passed.
+
+    It removes evaluation.json once the agent has changed: a run that is then interrupted, or that
+    Python resumes without an evaluation, would be reported with the returns of the earlier agent.
+    """
 
     def __init__(self, options: RunOptions, run_dir: Path) -> None:
         self.options, self.run_dir = options, run_dir
+        self._has_trained = False
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Remove the evaluation after the first iteration."""
+        if not self._has_trained:
+            self._has_trained = True
+            (self.run_dir / rundir.EVALUATION).unlink(missing_ok=True)
 
     def on_start(self, runner: Any) -> None:
         """Write config.json and params.json."""

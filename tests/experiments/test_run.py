@@ -12,6 +12,7 @@ import torch
 import rlpyt
 from rlpyt.experiments import run as run_module
 from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
+from rlpyt.experiments.finish import save_evaluation
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
@@ -252,6 +253,15 @@ def test_the_best_agent_is_kept_and_loaded(tmp_path, monkeypatch):
     train(tiny("CartPole-v1"), tmp_path / "without")
     with pytest.raises(FileNotFoundError, match=r"best\.pkl: .*keep_best=True"):
         rlpyt.load(tmp_path / "without", best=True)
+
+
+def test_the_evaluation_of_an_earlier_agent_is_removed(tmp_path):
+    options = tiny("CartPole-v1")
+    train(options, tmp_path, finish=save_evaluation)
+    train(options, tmp_path, resume=True)  # complete: no iteration
+    assert (tmp_path / "evaluation.json").exists()
+    train(options.updated({"steps": 2 * options.steps}), tmp_path, resume=True)
+    assert not (tmp_path / "evaluation.json").exists()
 
 
 def scored_by(returns, on_log):
