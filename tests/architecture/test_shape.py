@@ -83,10 +83,10 @@ def test_agents_are_asked_to_act_in_one_place():
     assert len(files_with(r"\bagent\.step$", "rlpyt/samplers")) == 3
 
 
-def test_gradients_are_taken_in_two_places():
-    """Of one agent and of several; besides the checks of users' parts, which ask for gradients."""
+def test_gradients_are_taken_in_three_places():
+    """Of one agent, of several, in a compiled update; besides the checks of users' parts."""
     found = files_with(r"\.backward$|\.zero_grad$|autograd\.grad$")
-    assert len([file for file in found if not file.startswith("testing/")]) == 2
+    assert len([file for file in found if not file.startswith("testing/")]) == 3
 
 
 def test_optimizers_are_stepped_in_two_places():
