@@ -98,12 +98,16 @@ def _open_files() -> Counter[str]:
 
 
 def _used_by_others(names: frozenset[str]) -> set[str]:
-    """Return the names that a process outside of this program has mapped."""
+    """Return the names that a process outside of this program has mapped, or has put its pid in.
+
+    joblib creates ``sem.loky-<pid>-...`` when it is imported, here or in another worker of pytest.
+    """
     if not names:
         return set()
     ours = {os.getpid(), *(p.pid for p in psutil.Process().children(recursive=True))}
     used: set[str] = set()
     for pid in set(psutil.pids()) - ours:
+        used.update(name for name in names if name.startswith(f"sem.loky-{pid}-"))
         try:
             maps = Path(f"/proc/{pid}/maps").read_text()
         except OSError:
