@@ -3,8 +3,9 @@
     python -m benchmarks.tensors             # 4,096 rows, one and two torch threads
     python -m benchmarks.tensors --rows 65536 --device cuda:0
 
-The environment is that of examples/tensor_environment.py. The policy has two layers of 64 units,
-and so has the value function, which is evaluated at every step. A batch has 32 steps of all rows.
+The environment is that of examples/tensor_environment.py. Policy and value function have two layers
+of 64 units, in common ("shared") or each its own ("separate"); both are evaluated at every step. A
+batch has 32 steps of all rows.
 Batches are timed one by one. Printed are the median, the fastest tenth, and the steps per second of
 CPU time of all threads, which depends less on what else uses the cores. The result is written to
 benchmarks/results/tensors.json.
@@ -13,6 +14,7 @@ benchmarks/results/tensors.json.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from pathlib import Path
@@ -28,7 +30,9 @@ RESULTS = Path(__file__).parent / "results" / "tensors.json"
 BATCH_T = 32
 
 
-def steps_per_second(n_rows: int, device: str, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+def steps_per_second(
+    n_rows: int, device: str, seconds: float, shared: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the environment steps of each batch per second, and per second of CPU time."""
     sampler = TensorSampler(
         CartPole,
@@ -37,7 +41,7 @@ def steps_per_second(n_rows: int, device: str, seconds: float) -> tuple[np.ndarr
         batch_B=n_rows,
         max_decorrelation_steps=0,
     )
-    agent = CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[64, 64]))
+    agent = CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[64, 64], shared=shared))
     index = torch.device(device).index
     affinity = dict(n_workers=1) if device == "cpu" else dict(n_workers=1, cuda_idx=index or 0)
     sampler.initialize(agent, affinity=affinity, seed=0, bootstrap_value=True)
@@ -65,12 +69,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     args = parser.parse_args()
     measured = {"machine": describe_machine(), "rates": {}}
-    for threads in args.threads:
+    for network, threads in itertools.product(("shared", "separate"), args.threads):
         torch.set_num_threads(threads)
-        by_wall, by_cpu = steps_per_second(args.rows, args.device, args.seconds)
+        by_wall, by_cpu = steps_per_second(
+            args.rows, args.device, args.seconds, network == "shared"
+        )
         median, fast = (round(float(np.percentile(by_wall, p))) for p in (50, 90))
         result = {"median": median, "fastest_tenth": fast, "per_cpu_second": int(np.median(by_cpu))}
-        name = f"{args.rows} rows on {args.device}, {threads} threads"
+        name = f"{args.rows} rows on {args.device}, {network} layers, {threads} threads"
         print(f"{name}, {len(by_wall)} batches: {result}")
         measured["rates"][name] = {"batches": len(by_wall), **result}
     RESULTS.write_text(json.dumps(measured, indent=2) + "\n")
