@@ -61,7 +61,8 @@ class BatchTrajStats:
         self._carry(segment, env, stops % T == 0, done)
         rows = zip(*(values[done].tolist() for values in segment.values()), strict=True)
         empty = new_info()
-        return [self._fill(empty.copy(), segment, row) for row in rows]
+        cls, numbers = type(empty), dict(empty)
+        return [_filled(cls.__new__(cls), numbers, segment, row) for row in rows]
 
     def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
         """Keep the sums of each environment's last segment, or zero if the trajectory ended."""
@@ -70,11 +71,6 @@ class BatchTrajStats:
         self.return_[env[last]] = segment["Return"][last] * unfinished
         self.nonzero[env[last]] = segment["NonzeroRewards"][last] * unfinished
         self.discounted[env[last]] = segment["DiscountedReturn"][last] * unfinished
-
-    @staticmethod
-    def _fill(info: TrajInfo, names: Iterable[str], row: Iterable[float]) -> TrajInfo:
-        info.update(zip(names, row))
-        return info.terminate(None)
 
     def state_dict(self) -> dict[str, Array]:
         """Return the sums of trajectories in progress."""
@@ -91,3 +87,12 @@ class BatchTrajStats:
         self.return_[:] = state["return"]
         self.nonzero[:] = state["nonzero"]
         self.discounted[:] = state["discounted"]
+
+
+def _filled(
+    info: TrajInfo, numbers: dict[str, Any], names: Iterable[str], row: Iterable[float]
+) -> TrajInfo:
+    """Return an ``info`` without entries with those of a new one, and a trajectory's instead."""
+    dict.update(info, numbers)
+    dict.update(info, zip(names, row))
+    return info.terminate(None)
