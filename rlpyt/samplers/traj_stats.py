@@ -61,7 +61,8 @@ class BatchTrajStats:
         self._carry(segment, env, stops % T == 0, done)
         rows = zip(*(values[done].tolist() for values in segment.values()), strict=True)
         empty = new_info()
-        cls, numbers = type(empty), dict(empty)
+        cls: Any = type(empty)
+        numbers = dict(empty)
         return [_filled(cls.__new__(cls), numbers, segment, row) for row in rows]
 
     def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
