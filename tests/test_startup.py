@@ -1,4 +1,4 @@
-"""What a run imports: nothing that it does not use."""
+"""A run imports nothing that it does not use."""
 
 import json
 import subprocess

@@ -34,7 +34,7 @@ def pairs(**kwargs):
 
 
 def whole(num_envs, **kwargs):
-    """As many rows as the worker has."""
+    """Make as many rows as the worker has."""
     return SerialVectorEnv([ShapedCountEnv(**kwargs) for _ in range(num_envs)])
 
 
