@@ -46,6 +46,10 @@ class RlAlgorithm(Recorded):
     Attributes:
         agent: the agent that is trained.
         mid_batch_reset: True if environments are reset within a batch.
+        void_rows: True if the sampler marks rows of broken episodes (``samples.env.void``); set by
+            the runner.
+        heeds_void: (class attribute) True if losses and statistics leave out what ``valid_steps``
+            does.
         gradient_step: `GradientStep` of the optimizer.
         update_counter: number of updates.
         recorded: statistics given to ``record`` since the last iteration.
@@ -67,6 +71,7 @@ class RlAlgorithm(Recorded):
     _batch_size = 0  # samples in one training batch; 0 makes the logged replay ratio 0
     n_itr = 1  # number of iterations of the run
 
+    heeds_void: ClassVar[bool] = False
     progress = 0.0
     schedules: Mapping[str, Callable[[float], float]] = MappingProxyType({})
     changes: Mapping[str, Any] = MappingProxyType({})
@@ -79,6 +84,7 @@ class RlAlgorithm(Recorded):
     _fixed: dict[str, str]  # reasons, by name of the setting
     update: Any  # method that trains on one batch
     mid_batch_reset: bool
+    void_rows = False
     gradient_step: Any = None
     optimizer: Any = None  # optimizer of ``gradient_step``, or a custom one
 
@@ -418,11 +424,24 @@ class RlAlgorithm(Recorded):
         """
         if self.agent is None:  # in the process of the replay writer
             return
-        observation = samples.env.observation
-        if not self.mid_batch_reset:  # drop rows recorded while waiting: [T, B, ...] -> [N, ...]
-            valid = valid_from_done(samples.env.done) > 0
-            observation = buffer_func(observation, lambda leaf: leaf[valid])
+        observation, valid = samples.env.observation, self.valid_steps(samples.env)
+        if valid is not None:  # drop void rows: [T, B, ...] -> [N, ...]
+            observation = buffer_func(observation, lambda leaf: leaf[valid > 0])
         self.agent.update_obs_rms(observation)
+
+    def valid_steps(self, env: NamedArrayTuple) -> torch.Tensor | None:
+        """Return which rows of a sampler's batch are steps, [T, B] float32; ``None``: all are.
+
+        The others are void: recorded while an environment waited for its reset, or in an episode
+        that was broken by a fault.
+
+        Args:
+            env: ``samples.env``, with the field ``void`` if the sampler has ``on_fault``.
+        """
+        void = getattr(env, "void", None)
+        if void is not None:
+            return 1 - torch.as_tensor(void).float()
+        return None if self.mid_batch_reset else valid_from_done(env.done)
 
     # State.
 

@@ -24,7 +24,6 @@ from rlpyt.algos.replay_choice import (
     is_frame_stack,
     min_rows_to_sample,
 )
-from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.sequences import (
     ReplayedSequences,
     ReplayedTransitions,
@@ -99,6 +98,7 @@ class ReplayAlgo(SequenceSettings):
     batch_spec: BatchSpec
     replay_buffer: Any = None
     new_priority = 1.0  # priority of samples without one
+    heeds_void = True
     n_void = 0  # void rows in the last stored batch, in which environments waited for a reset
     batches_in_replay = 0  # batches stored; counted from the resume if the checkpoint had no replay
     passes_tickets = True  # False if a custom replay's ``update_batch_priorities`` takes none
@@ -398,7 +398,8 @@ class ReplayAlgo(SequenceSettings):
         self.n_void = 0
         if samples.env.reward.device.type != "cpu":
             samples = buffer_to(samples, "cpu")
-        void = None if self.mid_batch_reset else valid_from_done(samples.env.done) == 0
+        valid = self.valid_steps(samples.env)
+        void = None if valid is None else valid == 0
         try:
             self.n_void = self.replay_buffer.append_batch(self.samples_to_buffer(samples), void)
         except ValueError as error:
@@ -444,7 +445,9 @@ class ReplayAlgo(SequenceSettings):
         self.agent, self.n_itr = agent, n_itr
         self.trains_sequences = agent.recurrent
         self._count_samples()
-        self.batch_spec, self.mid_batch_reset = batch_spec, mid_batch_reset
+        self.batch_spec = batch_spec
+        # Here it is False if the replay may have void rows.
+        self.mid_batch_reset = mid_batch_reset = mid_batch_reset and not self.void_rows
         # Functions instead of bound methods, which cannot be sent to the replay writer.
         draws = ReplayAlgo._draw_batches if mid_batch_reset else ReplayAlgo._draw_valid_batches
         self._batches = draws

@@ -62,6 +62,9 @@ class Transport(Protocol):
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
         """Start the children. The first reply of each says that it is ready."""
 
+    def restart(self, child: int, spec: ChildSpec, name: str) -> None:
+        """Stop a child that failed, and start another one in its place, as ``start`` does."""
+
     def send(self, child: int, method: str, arguments: tuple[Any, ...]) -> None:
         """Send a command."""
 
@@ -87,12 +90,30 @@ class Transport(Protocol):
         """Let all children exit, and kill those that do not. Can be called again."""
 
 
+class Healer(Protocol):
+    """Interface of what decides whether children that fail are replaced.
+
+    Attributes:
+        substitutes: results of a child that failed during a command, by command; any other command
+            is repeated by its successor.
+    """
+
+    substitutes: dict[str, Any]
+
+    def admit(self, child: int, error: WorkerError) -> None:
+        """Take note of a failure; raise if the child is not to be replaced."""
+
+    def successor(self, spec: ChildSpec) -> ChildSpec:
+        """Return the specification of the child that replaces the one of ``spec``."""
+
+
 class ChildGroup:
     """A group of child processes of one kind.
 
     It starts the children, sends commands and collects replies. While waiting, it detects children
     that exit or make no progress. Any failure stops all children and raises one ``WorkerError``
-    that names the child and what it was doing, with the child's traceback or stacks.
+    that names the child and what it was doing, with the child's traceback or stacks. With a
+    ``healer``, children that it admits are replaced after the command instead.
 
     Args:
         name: singular name for messages, such as "worker"; of a child without rank, its task.
@@ -107,6 +128,7 @@ class ChildGroup:
             this process.
         cleanup: function called after all children have ended.
         wait: wait until all children are ready.
+        healer: decides which children that fail during a command are replaced; ``None``: none.
 
     Raises:
         WorkerError: a child could not be started, or failed before it was ready.
@@ -124,8 +146,11 @@ class ChildGroup:
         release: Callable[[], None] | None = None,
         cleanup: Callable[[], None] | None = None,
         wait: bool = True,
+        healer: Healer | None = None,
     ) -> None:
-        self.name, self._specs, self._describe = name, specs, describe
+        self.name, self._specs, self._describe = name, list(specs), describe
+        self._healer: Healer | None = None  # until all children have started
+        self._lost: list[int] = []  # children that failed in this command and are to be replaced
         self._limits = limits or Limits()
         self._transport: Transport = transport or Pipes()
         self._poll, self._release, self._cleanup = poll, release, cleanup
@@ -135,7 +160,7 @@ class ChildGroup:
         self._failure = ""  # first line of the error after which all children were stopped
         # Before multiprocessing joins its children at exit, whatever was imported first.
         self._at_exit = Finalize(None, self.shutdown, exitpriority=10)
-        names = [
+        self._names = names = [
             f"a process for {name}" if spec.rank < 0 else f"{name} {spec.rank} of {self._total}"
             for spec in specs
         ]
@@ -144,6 +169,7 @@ class ChildGroup:
             self._begin_waiting()
             if wait:
                 self._gather()
+            self._healer = healer
         except BaseException:
             self.shutdown(patience_s=0.1)
             raise
@@ -186,7 +212,8 @@ class ChildGroup:
             self._begin_waiting()
             if meanwhile is not None:
                 meanwhile(self.replied)
-            return self._gather()
+            results = self._gather()
+            return self._heal(method, arguments, results) if self._lost else results
         except BaseException as error:
             if isinstance(error, WorkerError):
                 self._failure = first_line(error)
@@ -208,8 +235,43 @@ class ChildGroup:
         self._watch([child])
         return child in self._replies
 
-    def _begin_waiting(self) -> None:
-        self._replies: dict[int, Any] = {}
+    def _heal(
+        self, method: str, arguments: Sequence[tuple[Any, ...]], results: list[Any]
+    ) -> list[Any]:
+        """Replace the children that failed in a command; return the results of all."""
+        assert self._healer is not None
+        substitutes = self._healer.substitutes
+        while self._lost:
+            starting, self._lost = self._lost, []
+            for child in starting:
+                self._specs[child] = self._healer.successor(self._specs[child])
+                self._transport.restart(child, self._specs[child], self._names[child])
+            self._begin_waiting(starting)
+            self._gather()
+            ready = [child for child in starting if child not in self._lost]
+            for child in ready:
+                results[child] = substitutes.get(method)
+            if method not in substitutes:
+                for child in ready:
+                    self._transport.send(child, method, arguments[child])
+                self._begin_waiting(ready)
+                replies = self._gather()
+                for child in ready:
+                    results[child] = replies[child]
+        return results
+
+    def _fail(self, child: int, error: WorkerError) -> None:
+        """Raise this error of a child, unless the child is to be replaced."""
+        if self._healer is None:
+            raise error
+        self._healer.admit(child, error)
+        self._lost.append(child)
+        self._replies[child] = None
+
+    def _begin_waiting(self, children: Sequence[int] | None = None) -> None:
+        """Prepare to wait for replies of these children; ``None``: of all."""
+        others = () if children is None else set(range(len(self._specs))).difference(children)
+        self._replies: dict[int, Any] = dict.fromkeys(others)
         self._idle_s = [0.0] * len(self._specs)  # time without progress, by child
         self._last_progress = [tuple(spec.progress) for spec in self._specs]
         self._last_check = time.monotonic()
@@ -229,7 +291,10 @@ class ChildGroup:
         if self._poll is not None:
             self._poll()
         for child, reply in self._transport.receive(self._missing(), timeout_s):
-            self._replies[child] = self._result_of(child, reply)
+            try:
+                self._replies[child] = self._result_of(child, reply)
+            except WorkerError as error:
+                self._fail(child, error)
 
     def _watch(self, children: Sequence[int]) -> None:
         """Warn of a child without progress; raise if its time limit has passed."""
@@ -246,8 +311,8 @@ class ChildGroup:
             self._last_progress[child] = progress
             setting, limit_s = self._limits.of(progress[ACTIVITY])
             if self._idle_s[child] > limit_s:
-                raise self._timeout_error(child, setting, limit_s)
-            if self._idle_s[child] > WARN_FRACTION * limit_s and not self._warned:
+                self._fail(child, self._timeout_error(child, setting, limit_s))
+            elif self._idle_s[child] > WARN_FRACTION * limit_s and not self._warned:
                 self._warned = True
                 status = self._describe(self._specs[child])
                 where = f", {status}" if f"{status}" else ""

@@ -28,7 +28,8 @@ class Pipes:
         self.processes: list[Any] = []
         self._pipes: list[Connection] = []
         self._numbers: list[int] = []  # number of the last command, by child
-        self._specs: Sequence[ChildSpec] = ()
+        self._specs: list[ChildSpec] = []
+        self._longest_s = 0.0  # time limit of a single read from or write to a pipe
 
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
         """Start a process for each specification. The first reply of each says that it is ready.
@@ -41,16 +42,29 @@ class Pipes:
         Raises:
             WorkerError: the operating system cannot start a process.
         """
-        context = processes.start_context(self._start_method)
         processes.check_files_for(len(specs))
-        self._specs = specs
+        self._specs, self._longest_s = list(specs), longest_s
         with processes.starting_children():
             for spec, name in zip(specs, names, strict=True):
-                process, pipe = processes.start_child(context, command_loop, spec, name)
-                processes.bound_waits(pipe, longest_s)
+                process, pipe = self._start(spec, name)
                 self.processes.append(process)
                 self._pipes.append(pipe)
                 self._numbers.append(0)
+
+    def restart(self, child: int, spec: ChildSpec, name: str) -> None:
+        """Stop a child that failed, and start another one in its place; see ``Transport``."""
+        processes.stop([self.processes[child]], 0.1)
+        self._pipes[child].close()
+        with processes.starting_children():
+            self.processes[child], self._pipes[child] = self._start(spec, name)
+        self._specs[child], self._numbers[child] = spec, 0
+
+    def _start(self, spec: ChildSpec, name: str) -> tuple[Any, Connection]:
+        """Start a process; return it and the pipe to it."""
+        context = processes.start_context(self._start_method)
+        process, pipe = processes.start_child(context, command_loop, spec, name)
+        processes.bound_waits(pipe, self._longest_s)
+        return process, pipe
 
     def send(self, child: int, method: str, arguments: tuple[Any, ...]) -> None:
         """Send a command; ``receive`` reports a child that has exited."""

@@ -293,7 +293,8 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             samples: named tuple [T, B] like the example, numpy or torch; or
                 ``PrioritiesSamplesToBuffer(priorities, samples)`` with priorities [T, B] or [B].
                 Optional field ``void``, [T, B] bool: rows recorded while an environment waited for
-                its reset (all done).
+                its reset, or in a broken episode (all done). If the first row is void and the
+                newest stored one is not done, the stored rows of that episode become void, too.
             final: ``FinalObservations`` of truncated episodes, from which their windows bootstrap;
                 or a field ``final`` of ``samples``. Without it, every done counts as terminal.
 
@@ -363,7 +364,8 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         with_states, samples = samples, self.rnn_states.without(samples)
         n = self._check(with_states, samples, final)
         if void is not None:
-            self._check_void(void, np.asarray(numpify_buffer(samples.done)).astype(bool))
+            broken = self._check_void(void, np.asarray(numpify_buffer(samples.done)).astype(bool))
+            self._void_open_episodes(broken)
         ring, storage = self.ring, self.storage
         start = ring.written
         if priorities is not None:
@@ -405,17 +407,36 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             self.storage.check_final(final, np.asarray(samples.done))
         return int(shape[0])
 
-    def _check_void(self, void: Array, done: Array) -> None:
-        """Check that every void row and the row before it are done, which ends all windows."""
-        before = np.zeros_like(done)
+    def _check_void(self, void: Array, done: Array) -> Array:
+        """Check that every void row and the row before it are done, which ends all windows.
+
+        Returns:
+            Environments whose first row is void although their episode has not ended: it is broken.
+        """
+        before = np.ones_like(done)
         before[1:] = done[:-1]
-        if self.ring.written:
-            before[0] = self.storage.samples.done[(self.ring.written - 1) % self.T]
         if void.shape != done.shape or (void & ~(done & before)).any():
             raise ValueError(
                 f"void of shape {list(void.shape)} must be {list(done.shape)}, and done in each "
-                "void row and the row before it. Mark only rows that follow an environment's done."
+                "void row and the row before it. Mark only rows that follow an environment's done, "
+                "or all of an episode from its first row in these samples."
             )
+        if not self.ring.written:
+            return np.zeros(0, np.int64)
+        newest = self.storage.samples.done[(self.ring.written - 1) % self.T]
+        return np.flatnonzero(void[0] & (newest == 0))
+
+    def _void_open_episodes(self, columns: Array) -> None:
+        """Mark the stored rows of the newest episodes of these environments as void and done."""
+        ring, done = self.ring, self.storage.samples.done
+        for b in columns:
+            row = ring.written - 1
+            while row >= ring.oldest and not done[row % self.T, b]:
+                row -= 1
+            rows = np.arange(row + 1, ring.written)
+            done[rows % self.T, b] = True
+            ring.void[rows % self.T, b] = ring._any_void[0] = True
+            self.selection.drop(rows, int(b))
 
     def compute_returns(self, T: int) -> None:
         """Update n-step returns after ``T`` rows were written, before the cursor moves."""

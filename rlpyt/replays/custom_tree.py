@@ -38,6 +38,9 @@ class CustomTreeSelection(PrioritizedSelection):
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
         """Do nothing: these trees only advance."""
 
+    def drop(self, rows: Array, b: int) -> None:
+        """Do nothing: these trees do not know void rows."""
+
     def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
         """Draw ``n`` rows, [n] integers t * B + b."""
         (T_idxs, B_idxs), self._drawn = self.tree.sample(n, unique=self.settings.unique)

@@ -73,6 +73,9 @@ class UniformSelection:
     def retreat(self, valid: Callable[[], tuple[int, int]]) -> None:
         """Account for dropped newest rows; rows ``valid()`` can now be drawn."""
 
+    def drop(self, rows: Array, b: int) -> None:
+        """Never draw these absolute rows of environment b again; the ring marks them as void."""
+
     def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
         """Draw ``n`` rows.
 
@@ -203,6 +206,11 @@ class PrioritizedSelection:
         _, high = multiples(valid(), self.row_stride)
         self.tree.retreat(-(-self.ring.written // self.row_stride), high)
 
+    def drop(self, rows: Array, b: int) -> None:
+        """Never draw these absolute rows of environment b again."""
+        starts = rows[rows % self.row_stride == 0] // self.row_stride
+        self.tree.reconstruct(starts % self.tree.T * self.tree.B + b, 0.0)
+
     def draw(self, n: int, valid: tuple[int, int], rng: np.random.Generator) -> Array:
         """Draw ``n`` rows, [n] integers t * B + b.
 
@@ -233,6 +241,10 @@ class PrioritizedSelection:
     def update(self, priorities: Arrays | None, ticket: Any) -> None:
         """Set the priorities [B] of a ticket's rows (None: the latest) that are still stored."""
         self.tree.update_batch_priorities(self._leaves(priorities), ticket)
+        if self.ring.has_void:  # rows may have become void since they were drawn
+            drawn = (ticket or self.tree.latest).leaves
+            void = self.ring.void[:: self.row_stride].reshape(-1)[drawn]
+            self.tree.reconstruct(drawn[void], 0.0)
 
     def _leaves(self, priorities: Arrays | None) -> Array:
         """Check priorities and return them to the power of alpha."""

@@ -81,7 +81,7 @@ class SumTree(Part):
                 f"input_priority_shift must be below T={T}, got {input_priority_shift}."
             )
         self.rng = np.random.default_rng(np.random.randint(2**31))  # of ``sample``
-        self._latest: Ticket | None = None
+        self.latest: Any = None
         owns_memory = memory is None
         memory = Memory(shared=self.async_) if memory is None else memory
         self._allocate_tree(memory)
@@ -152,7 +152,7 @@ class SumTree(Part):
         self._nodes[:] = 0
         if self.enable_input_priorities:
             self._input[:] = self.default_value
-        self._latest = None
+        self.latest = None
 
     def advance(self, T: int, priorities: Arrays | None = None) -> None:
         """Account for ``T`` written rows: switch complete rows on, and overwritten ones off.
@@ -337,8 +337,8 @@ class SumTree(Part):
     def ticket(self, leaves: Array) -> Ticket:
         """Return a ticket for a later update of these leaves, and remember it as the latest."""
         written, low, _ = self._cursor.tolist()
-        self._latest = Ticket(leaves, written, low)
-        return self._latest
+        self.latest = ticket = Ticket(leaves, written, low)
+        return ticket
 
     def update_batch_priorities(
         self, priorities: Arrays | None, ticket: Ticket | None = None
@@ -354,7 +354,7 @@ class SumTree(Part):
             RuntimeError: nothing has been drawn.
             ValueError: the number of priorities is not n.
         """
-        ticket = ticket or self._latest
+        ticket = ticket or self.latest
         if ticket is None:
             raise RuntimeError("nothing has been sampled, so there are no priorities to update.")
         leaves = ticket.leaves
@@ -409,7 +409,7 @@ class SumTree(Part):
             level[:] = saved
         if self.enable_input_priorities:
             self.input_priorities[:] = state["input"]
-        self._latest = None
+        self.latest = None
 
 
 class AsyncSumTree(SumTree):

@@ -207,6 +207,14 @@ class MinibatchRlBase(CheckpointedRunner):
             ValueError: they do not.
         """
         self.algo.check_batch(self.agent, self.sampler.batch_spec)
+        self.algo.void_rows = self.sampler.on_fault is not None
+        if self.algo.void_rows and not self.algo.heeds_void:
+            raise ValueError(
+                f"on_fault must be None with {type(self.algo).__name__}, which would train on what "
+                "broken episodes recorded, got "
+                f"{self.sampler.on_fault}. If it leaves out the rows that valid_steps does, set "
+                "heeds_void = True in its class."
+            )
         score = getattr(self.sampler.curriculum, "score", None)
         if getattr(score, "compares_values", False) and self.algo.normalize_reward:
             raise ValueError(

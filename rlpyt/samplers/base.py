@@ -12,6 +12,7 @@ from rlpyt.agents.weights import share_weights
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.environments import Around, try_environment
+from rlpyt.samplers.fault_policy import FaultPolicy, fault_policy
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
 from rlpyt.utils.recorded import FixedWhileRunning
@@ -70,6 +71,9 @@ class BaseSampler(FixedWhileRunning):
         deterministic_acting: act in tiles of a fixed number of rows, so that batches are bitwise
             equal for any layout that acts on the CPU and any number of workers, on machines with
             the same CPU. Costs time; see ``samplers.tiles`` and docs/sampling.md.
+        on_fault: what to do about environments that raise and workers that hang or die; ``None``:
+            end the run. "restart": build them anew and void what the broken episodes recorded. Or
+            a dictionary with fields of ``rlpyt.samplers.fault_policy.FaultPolicy``.
 
     Raises:
         TypeError: a number has the wrong type, or ``curriculum`` is not a curriculum.
@@ -86,6 +90,7 @@ class BaseSampler(FixedWhileRunning):
     alternating = False
     curriculum: Curriculum | None = None
     start_method: str | None = None
+    on_fault: FaultPolicy | None = None
     CollectorCls: type[BaseCollector] | None = None
     eval_CollectorCls: type[BaseEvalCollector] | None = None
     mid_batch_reset: bool = True
@@ -113,7 +118,9 @@ class BaseSampler(FixedWhileRunning):
         curriculum: Curriculum | None = None,
         start_method: str | None = None,
         deterministic_acting: bool = False,
+        on_fault: Any = None,
     ) -> None:
+        self.on_fault = fault_policy(on_fault)
         self.start_method = start_method or self.start_method
         self.EnvCls = EnvCls if curriculum is None else with_tasks(EnvCls, curriculum)
         self.curriculum = curriculum
@@ -148,6 +155,11 @@ class BaseSampler(FixedWhileRunning):
         self.reset_timeout = float(reset_timeout)
         self.deterministic_acting = bool(deterministic_acting)
         self.mid_batch_reset = getattr(self.CollectorCls, "mid_batch_reset", True)
+        if curriculum is not None and self.on_fault is not None:
+            raise ValueError(
+                "on_fault must be None with a curriculum, whose tasks an environment that is built "
+                f"anew does not know, got {self.on_fault}."
+            )
         if curriculum is not None and not self.mid_batch_reset:
             raise ValueError(
                 f"{self.CollectorCls} lets environments wait for the end of the batch, but a "
@@ -175,6 +187,7 @@ class BaseSampler(FixedWhileRunning):
             curriculum=self.curriculum,
             start_method=self.start_method,
             deterministic_acting=self.deterministic_acting,
+            on_fault=self.on_fault,
         )
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:
@@ -355,7 +368,8 @@ class BaseSampler(FixedWhileRunning):
         T, B = self.batch_spec
         final = final_observation and recorded
         T += extra_rows
-        return allocate_samples(self.examples, T, B, bootstrap_value, memory, final)
+        void = self.on_fault is not None
+        return allocate_samples(self.examples, T, B, bootstrap_value, memory, final, void)
 
 
 def with_tasks(EnvCls: Callable[..., Any], curriculum: Curriculum) -> Callable[..., Any]:

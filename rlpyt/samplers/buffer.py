@@ -43,7 +43,7 @@ from rlpyt.utils.buffer import (
     numpify_buffer,
     torchify_buffer,
 )
-from rlpyt.utils.collections import AttrDict, NamedArrayTuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, with_fields
 from rlpyt.utils.completion import completed
 from rlpyt.utils.shared import Arena
 
@@ -238,6 +238,7 @@ def allocate_samples(
     bootstrap_value: bool,
     memory: Arena | bool | torch.device,
     final_observation: bool = False,
+    void: bool = False,
 ) -> Any:
     """Allocate ``Samples`` [T, B] from complete examples, as tensors if ``memory`` is a device.
 
@@ -270,6 +271,8 @@ def allocate_samples(
     if final_observation:
         final = buffer_from_example(examples["observation"], (T, B), memory)
         env = EnvSamplesFinal(*env, final)
+    if void:
+        env = with_fields(env, void=buffer_from_example(np.bool_(False), (T, B), memory))
     samples = Samples(agent=agent, env=env)
     if os.environ.get("RLPYT_DEBUG") and not isinstance(memory, torch.device):
         _poison(samples)

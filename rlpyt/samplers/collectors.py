@@ -316,6 +316,16 @@ class Collector(DecorrelatingStartCollector):
             self._wait(done, set(done) - set(to_reset))
         return False
 
+    def drop_episodes(self, t: int, rows: list[int]) -> None:
+        """Forget the episodes of these rows, which ended with a fault in step t; start new ones."""
+        self._ended[t, rows] = True
+        for b in rows:
+            self.traj_infos[b] = self.TrajInfoCls()
+        if self.mid_batch_reset:
+            self.env_batch.reset(self.step.observation, rows)
+        else:
+            self._wait(rows, set())
+
     def _wait(self, rows: list[int], lives_lost: set[int]) -> None:
         """Let rows wait for the end of the batch; games that lost a life then continue."""
         if lives_lost and not self.env_batch.can_hold:

@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import check_spaces, close_quietly, takes_rows, with_rows
 from rlpyt.samplers.evaluation import BaseEvalCollector, EvalCollector
+from rlpyt.samplers.fault_policy import FaultLimit, FaultPolicy
 from rlpyt.samplers.policy_source import ServerChannel, StepRecord
 from rlpyt.utils.buffer import (
     buffer_from_example,
@@ -63,6 +65,7 @@ class EnvWorkerSpec(ChildEnvs):
     eval_deterministic: bool = False
     tasks: list[Any] | None = None  # tasks of each environment's first episodes
     deterministic_acting: bool = False
+    on_fault: FaultPolicy | None = None
 
 
 class EnvWorker:
@@ -94,6 +97,8 @@ class EnvWorker:
         self.checks = BatchChecks(self.slots, self.context, agent, spec.examples.spaces.action)
         self.envs: list[Any] = []
         self.eval_envs: list[Any] = []
+        if spec.on_fault is not None:
+            self._env_faults = FaultLimit(spec.on_fault)
         self.collector: BaseCollector
         self.eval_collector: BaseEvalCollector | None = None
         try:
@@ -127,10 +132,18 @@ class EnvWorker:
         self._collect_batch = self.collector.collect_batch
         if not str(type(self.collector).collect_batch.__module__).startswith("rlpyt."):
             self._collect_batch = custom_collectors.explained(self.collector, self.agent)
+        if spec.on_fault is not None:
+            from rlpyt.samplers.healing import breaks_of, marking_void
+
+            self._collect_batch = partial(
+                marking_void, self.collector, breaks_of(self.collector), self._collect_batch
+            )
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
         if self.eval_envs:
             self.eval_collector = self._make_eval_collector()
+            if spec.on_fault is not None:
+                breaks_of(self.eval_collector)
         self._count_steps_of_custom_loops()
 
     def _agent_for(self, env_ranks: list[int]) -> ActingAgent | None:
@@ -162,21 +175,19 @@ class EnvWorker:
         purpose: str,
     ) -> None:
         """Make one environment per rank, or vector environments for all ranks."""
-        make, spaces = self.spec.EnvCls, self.spec.examples.spaces
+        spaces = self.spec.examples.spaces
         todo, known = list(ranks), set[int]()
         while todo:
             row = len(ranks) - len(todo)
             self.context.progress[status.ROW] = row
             kwargs = kwargs_of[row]
-            by_rows = takes_rows(make, kwargs)
             where = f"worker {self.spec.rank}, {purpose} {todo[0]}"
-            seeds = [env_seed(self.spec.seed, rank, purpose) for rank in todo]
-            arguments = with_rows(make, kwargs, seeds) if by_rows else kwargs
+            build = partial(self._build_env, kwargs, todo, purpose, where)
             # catch_warnings makes Python repeat warnings, so enter it only to hide them.
             hidden = warnings.catch_warnings(action="ignore", category=UserWarning)
             visible = contextlib.nullcontext() if warns[row] else hidden
             with visible, built_like(spaces.observation):
-                env = build_env(make, arguments, where)
+                env = build()
             own = id(getattr(env, "unwrapped", env))
             if own in known:
                 raise ValueError(
@@ -184,22 +195,60 @@ class EnvWorker:
                     "object again, which all rows would step. Create it inside the function."
                 )
             known.add(own)
-            envs.append(env)
-            check_spaces(env, spaces, where)
             n = env.n if is_batch(env) else 1
-            if n > len(todo):
-                raise ValueError(
-                    f"{where}: num_envs of the vector environment must divide the {len(ranks)} "
-                    f"environments of a worker, got {n} rows with {len(todo)} left."
-                )
             if any(row_kwargs is not kwargs for row_kwargs in kwargs_of[row : row + n]):
+                close_quietly([env])
                 raise ValueError(
                     f"{where}: the {n} rows of a vector environment must have the same arguments. "
                     "Pass env_kwargs as one dictionary."
                 )
-            if hasattr(env, "seed") and "seeds" not in arguments:
-                env.seed(seeds[:n] if is_batch(env) else seeds[0])
+            envs.append(self._heal(build, env, n))
             todo = todo[n:]
+
+    def _build_env(
+        self, kwargs: dict[str, Any], ranks: list[int], purpose: str, where: str, restarts: int = 0
+    ) -> Any:
+        """Build and seed an environment for the first of these ranks, as many as it has rows.
+
+        Args:
+            kwargs: its arguments.
+            ranks: global indices.
+            purpose: purpose of its random stream.
+            where: its name, for messages.
+            restarts: number of environments of these ranks that were broken before.
+        """
+        make, spaces, seed = self.spec.EnvCls, self.spec.examples.spaces, self.spec.seed
+        stream = f"{purpose} restart {restarts}" if restarts else purpose
+        seeds = [env_seed(seed, rank, stream) for rank in ranks]
+        arguments = with_rows(make, kwargs, seeds) if takes_rows(make, kwargs) else kwargs
+        env = build_env(make, arguments, where)
+        try:
+            check_spaces(env, spaces, where)
+            if is_batch(env) and env.n > len(ranks):
+                total = len(self.spec.env_ranks if purpose == "env" else self.spec.eval_env_ranks)
+                raise ValueError(
+                    f"{where}: num_envs of the vector environment must divide the {total} "
+                    f"environments of a worker, got {env.n} rows with {len(ranks)} left."
+                )
+        except ValueError:
+            close_quietly([env])
+            raise
+        if hasattr(env, "seed") and "seeds" not in arguments:
+            env.seed(seeds[: env.n] if is_batch(env) else seeds[0])
+        return env
+
+    def _heal(self, build: Callable[[int], Any], env: Any, rows: int) -> Any:
+        """Return the environment, healed if that is the policy for one that raises."""
+        policy = self.spec.on_fault
+        if policy is None or policy.env_error != "restart_env":
+            return env
+        from rlpyt.samplers.healing import HealingEnv
+
+        record = buffer_from_example(self._example_step(), rows)
+        return HealingEnv(build, env, record, self._env_faults)
+
+    def _example_step(self) -> StepRecord:
+        return StepRecord(*(self.spec.examples[name] for name in StepRecord._fields))
 
     def _make_eval_collector(self) -> BaseEvalCollector:
         spec, CollectorCls = self.spec, self.spec.eval_CollectorCls
@@ -235,8 +284,8 @@ class EnvWorker:
         collector.quota = spec.eval_quota
         if not self.collector.check_finite:
             collector.check_finite = False
-        example = StepRecord(*(spec.examples[name] for name in StepRecord._fields))
-        collector.example_step = buffer_from_example(example, len(spec.eval_env_ranks))
+        n = len(spec.eval_env_ranks)
+        collector.example_step = buffer_from_example(self._example_step(), n)
         return collector
 
     def _count_steps_of_custom_loops(self) -> None:

@@ -224,6 +224,12 @@ class EvalCollector(BaseEvalCollector):
         env_batch.hold(b for b in to_reset if self._missing[b] <= 0)
         return self.satisfied and self.sync is None
 
+    def drop_episodes(self, t: int, rows: list[int]) -> None:
+        """Forget the episodes of these rows, which ended with a fault in step t; start new ones."""
+        for b in rows:
+            self._infos[b] = self.TrajInfoCls()
+        self._rollout.env_batch.reset(self._step.observation, rows)
+
     def _check_return(self, b: int, info: TrajInfo) -> None:
         """Check the ``Return`` of an episode of row b.
 

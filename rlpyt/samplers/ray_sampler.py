@@ -17,6 +17,7 @@ from rlpyt.processes.ray import Cluster, RayActors, WithArrays, import_ray
 from rlpyt.processes.status import WorkerStatus, environment_status, fresh_progress
 from rlpyt.samplers.buffer import allocate_samples
 from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec
+from rlpyt.samplers.healing import spec_of_life
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
 from rlpyt.samplers.sampler import Sampler
@@ -134,6 +135,7 @@ class RaySampler(Sampler):
                 agent=agent,
                 bootstrap_value="bootstrap_value" in agent_fields,
                 final_observation="final_observation" in env_fields,
+                void="void" in env_fields,
             )
             for spec in specs
         ]
@@ -164,7 +166,7 @@ class RaySampler(Sampler):
             ),
         )
 
-    def _note_interruption(self) -> None:
+    def _note_interruption(self, slot: int) -> None:
         """Set ``interrupted`` if an actor was restarted."""
         self.interrupted, self._counts.pending = self._counts.pending, False
 
@@ -312,6 +314,7 @@ class RayPayload:
     agent: BaseAgent  # not initialized
     bootstrap_value: bool  # the batch has this field
     final_observation: bool  # the batch has this field
+    void: bool  # the batch has this field
 
 
 class RayEnvWorker(EnvWorker):
@@ -369,20 +372,6 @@ def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
         payload.bootstrap_value,
         False,
         payload.final_observation,
+        payload.void,
     )
     return RayEnvWorker(worker, agent, [samples], spec.progress)
-
-
-def spec_of_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
-    """Return the specification of an environment worker that replaces one that died.
-
-    It has a new seed, since the same episodes might fail again, and no decorrelation steps.
-
-    Args:
-        spec: specification of the original environment worker.
-        life: see ``ChildSpec.life``.
-    """
-    if life == 0:
-        return spec
-    seed = env_seed(spec.seed, spec.env_ranks[0], f"restart {life}")
-    return replace(spec, seed=seed, max_decorrelation_steps=0)

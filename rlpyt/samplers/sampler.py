@@ -40,6 +40,7 @@ from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
+    from rlpyt.samplers.healing import WorkerFaults
     from rlpyt.samplers.serving import ActionServer
     from rlpyt.samplers.task_flow import TaskFlow
 
@@ -63,6 +64,8 @@ class Sampler(BaseSampler):
     _server: ActionServer | None = None
     _served_batch: tuple[Any, ...] = ()  # (slot, ``replied``) of the batch being collected
     _task_flow: TaskFlow | None = None  # None without a curriculum
+    _worker_faults: WorkerFaults | None = None  # None without ``on_fault``
+    _n_void = 0  # steps voided by faults so far
     _initialized = False  # True if ``initialize`` of this class has run
 
     @staticmethod
@@ -161,6 +164,11 @@ class Sampler(BaseSampler):
             tasks = self._task_flow.choose()
         specs = self._env_worker_specs(n_env_workers, rank, world_size, traj_info_kwargs, tasks)
         self._eval_max_T = specs[0].eval_max_T
+        if self.on_fault is not None:
+            from rlpyt.samplers.healing import WorkerFaults
+
+            self._worker_faults = WorkerFaults(self.on_fault)
+            self._note_interruption = self._void_lost_columns  # type: ignore[method-assign]
         if self.layout.agent == "served":
             self._server = self._build_server(specs)
         if self.layout.processes:
@@ -230,6 +238,7 @@ class Sampler(BaseSampler):
                 eval_deterministic=self.eval_deterministic,
                 tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
                 deterministic_acting=self.deterministic_acting,
+                on_fault=self.on_fault,
             )
 
         return [spec(i) for i in range(n_env_workers)]
@@ -310,8 +319,9 @@ class Sampler(BaseSampler):
             Pipes(self.start_method),
             poll=None if self.progress is None else partial(_count_check, self.progress),
             release=None if server is None else server.abandon,
+            healer=self._worker_faults,
         )
-        if server is not None:
+        if server is not None and self._worker_faults is None:  # else successors open them, too
             server.forget_names()
         return workers
 
@@ -355,7 +365,7 @@ class Sampler(BaseSampler):
             self._server.drain()
             serve = partial(self._serve_batch, itr, slot)
         completed = self._worker_group.call("collect", itr, slot, meanwhile=serve)
-        self._note_interruption()
+        self._note_interruption(slot)
         if self._task_flow is not None:
             self._task_flow.report(self.slots[slot], self.interrupted)
             self._task_flow.set_queued(self._call_each("assign_tasks", self._task_flow.choose()))
@@ -368,10 +378,24 @@ class Sampler(BaseSampler):
     def serve_actions(self, itr: int) -> None:
         """Serve actions to the workers while they collect a batch; subclasses may extend this."""
         assert self._server is not None
-        self._server.serve_actions(itr, *self._served_batch)
+        slot, replied = self._served_batch
+        self._server.serve_actions(itr, slot, replied, self._worker_faults is not None)
 
-    def _note_interruption(self) -> None:
-        """Hook: set ``interrupted`` if the new batch does not continue the previous one."""
+    def _note_interruption(self, slot: int) -> None:
+        """Hook: set ``interrupted`` if this slot's batch does not continue the previous one."""
+
+    def _void_lost_columns(self, slot: int) -> None:
+        """Void the columns of workers that were lost while they collected this batch."""
+        from rlpyt.samplers.healing import void_rows
+
+        assert self._worker_faults is not None
+        rows = self.batch_spec.B // self._n_env_workers
+        for worker in self._worker_faults.settle():
+            columns = slice(worker * rows, (worker + 1) * rows)
+            void_rows(self.slots[slot], slice(None), columns)
+            if self._server is not None:
+                self._server.step_buffer_np.done[columns] = True  # clears recurrent states
+        self._n_void += int(self.slots[slot].env.void.sum())
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; return their ``TrajInfo``.
@@ -453,8 +477,11 @@ class Sampler(BaseSampler):
         return exact
 
     def statistics(self) -> dict[str, float]:
-        """Return the curriculum's columns of progress.csv."""
-        return {} if self._task_flow is None else self._task_flow.curriculum.statistics()
+        """Return the columns of progress.csv of the curriculum, and of ``on_fault``."""
+        columns = {} if self._task_flow is None else self._task_flow.curriculum.statistics()
+        if self._worker_faults is not None:
+            columns |= {"WorkerRestarts": self._worker_faults.restarts, "VoidSteps": self._n_void}
+        return columns
 
     def _resume_key(self) -> list[Any]:
         """Return the settings that must match for an exact resume."""

@@ -165,8 +165,8 @@ class ActionServer:
         group.rows = rows
         return group
 
-    def serve_actions(self, itr: int, slot: int, replied: Replied) -> None:
-        """Act for one batch, ``slots[slot]``."""
+    def serve_actions(self, itr: int, slot: int, replied: Replied, may_end: bool = False) -> None:
+        """Act for one batch, ``slots[slot]``; with ``may_end`` workers may be lost meanwhile."""
         self.agent.sample_mode(itr)
         samples = self.slots[slot]
         if slot != self._slot:
@@ -174,7 +174,8 @@ class ActionServer:
                 group.policy.write_into(samples[:, group.rows])
             self._slot = slot
         with torch.inference_mode():
-            serve(self.groups, len(samples.env.reward), replied, self.overlap, note=self._note)
+            T = len(samples.env.reward)
+            serve(self.groups, T, replied, self.overlap, may_end, note=self._note)
 
     def _note(self, t: int) -> None:
         self.progress[STEP] = t

@@ -208,7 +208,7 @@ class Broken(SerialSampler):
             self.collector.env_batch.reset(self.agent_inputs.observation, range(B))
         return super().fill(itr, slot)
 
-    def _note_interruption(self):
+    def _note_interruption(self, slot):
         self.n_batches = getattr(self, "n_batches", 0) + 1
         self.interrupted = self.n_batches == 3
 

@@ -19,7 +19,6 @@ from rlpyt.algos.dqn.losses import (
 )
 from rlpyt.algos.replay import PRIORITY_EPS, SEQUENCE_SIZE, SamplesToBuffer
 from rlpyt.algos.replay_choice import SEQUENCES as SEQUENCES  # noqa: PLC0414 (rlpyt's home of it)
-from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.sequences import set_final_values as set_final_values  # noqa: PLC0414
 from rlpyt.envs.base import BatchSpec
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
@@ -206,8 +205,9 @@ class R2D1(DQN):
         next_value[: T - n] = greedy_value(q[n:], mask=mask)
         known = torch.from_numpy(targets.cut_after == 0)
         known[-1] &= torch.from_numpy(targets.done_n[-1])
-        if not self.mid_batch_reset:
-            known &= valid_from_done(env.done)[:rows] > 0
+        valid = self.valid_steps(env)
+        if valid is not None:
+            known &= valid[:rows] > 0
         target = self.target_of(
             torch.from_numpy(targets.return_), torch.from_numpy(targets.discount_n), next_value
         )

@@ -19,7 +19,6 @@ from rlpyt.algos.pg.reward_normalizer import RewardNormalizer
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
-    valid_from_done,
 )
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_method, buffer_to
@@ -44,6 +43,7 @@ class PolicyGradientAlgo(RlAlgorithm):
     """Base class of A2C, PPO and V-trace."""
 
     bootstrap_value = True
+    heeds_void = True
     recorded_fields: ClassVar[tuple[str, ...]] = ("piLoss", "vLoss", "explainedVariance")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
@@ -132,7 +132,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         if self.reward_normalizer is None:
             return samples
         env = samples.env
-        valid = None if self.mid_batch_reset else valid_from_done(env.done)
+        valid = self.valid_steps(env)
         reward = self.reward_normalizer(env.reward, env.done, valid)
         return samples._replace(env=env._replace(reward=reward))
 
@@ -192,7 +192,7 @@ class PolicyGradientAlgo(RlAlgorithm):
                 self.gae_lambda,
                 timeout_value=timeout_value,
             )
-        valid = None if self.mid_batch_reset else valid_from_done(done)
+        valid = self.valid_steps(env)
         if self.normalize_advantage is True:
             advantage = normalize(advantage, valid)
         return return_, advantage, valid
@@ -245,5 +245,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         packing = EpisodePacking(batch.done, takes_starts=self.agent.takes_starts)
         if packing.trivial:
             return batch, packing.pack_state(init_rnn_state)
-        packed = packing.pack(batch)._replace(valid=packing.valid.float())
+        packed = packing.pack(batch)
+        valid = packing.valid.float() if packed.valid is None else packing.valid * packed.valid
+        packed = packed._replace(valid=valid)
         return packed, packing.pack_state(init_rnn_state)

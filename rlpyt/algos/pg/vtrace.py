@@ -19,7 +19,7 @@ from rlpyt.algos.pg.losses import (
     policy_gradient_loss,
     value_loss,
 )
-from rlpyt.algos.returns import importance_weight, valid_from_done, vtrace_return
+from rlpyt.algos.returns import importance_weight, vtrace_return
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import Scheduled, scheduled, setting
@@ -166,10 +166,11 @@ class VTrace(PolicyGradientAlgo):
         action, old_dist_info = self.to_device((agent.action, agent.agent_info.dist_info))
         old: Tensor = self.agent.distribution.log_likelihood(action, old_dist_info)
         log_ratio = log_likelihood.detach() - old
-        if self.mid_batch_reset:
+        valid = self.valid_steps(samples.env)
+        if valid is None:
             return log_ratio
-        valid = self.to_device(valid_from_done(samples.env.done))
-        return torch.where(valid > 0, log_ratio, 0)  # may be infinite in invalid rows
+        # It may be infinite in void rows.
+        return torch.where(self.to_device(valid) > 0, log_ratio, 0)
 
     def process_returns(
         self, samples: NamedArrayTuple, value: Tensor | None = None, log_ratio: Tensor | None = None
@@ -187,7 +188,7 @@ class VTrace(PolicyGradientAlgo):
         env, agent = samples.env, samples.agent
         value = agent.agent_info.value if value is None else value
         log_ratio = torch.zeros_like(env.reward) if log_ratio is None else log_ratio
-        valid = None if self.mid_batch_reset else valid_from_done(env.done)
+        valid = self.valid_steps(env)
         return_, advantage = vtrace_return(
             log_ratio,
             env.reward,

@@ -1,0 +1,316 @@
+"""Faults of environments and workers that a sampler heals instead of ending the run.
+
+``HealingEnv`` replaces an environment that raises, and ``Breaks`` marks what the broken episode has
+recorded as void, in the process of the environment. ``WorkerFaults`` decides in the parent about
+workers that die or hang.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlpyt.algos.returns import valid_from_done
+from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
+from rlpyt.processes.child import ChildSpec
+from rlpyt.processes.status import fresh_progress
+from rlpyt.samplers.collectors import Collector
+from rlpyt.samplers.env_batch import is_batch
+from rlpyt.samplers.environments import close_quietly
+from rlpyt.samplers.evaluation import EvalCollector
+from rlpyt.samplers.fault_policy import CAUSES, FaultLimit, FaultPolicy
+from rlpyt.samplers.step_checks import (
+    all_finite,
+    check_batch,
+    check_batched,
+    check_observation,
+    check_step,
+    float_leaves,
+)
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.collections import NamedArrayTuple, without_fields
+from rlpyt.utils.logging import logger
+from rlpyt.utils.processes import first_line, summary_of
+from rlpyt.utils.seed import env_seed
+from rlpyt.utils.serialize import ByValue
+
+if TYPE_CHECKING:
+    from rlpyt.samplers.env_worker import EnvWorkerSpec
+
+
+class HealingEnv:
+    """An environment, or vector environment, that is built anew after it has raised.
+
+    A failed step returns the last observation, no reward, and the end of the episode (of each row);
+    the caller must ask ``broken``, and void what was recorded. ``reset`` builds the environment.
+
+    Args:
+        make: function that builds the environment, given the number of its restarts.
+        env: the environment.
+        record: ``StepRecord`` with leaves [1, ...], or [n, ...] of a vector environment.
+        limit: count of the faults of this process.
+    """
+
+    def __init__(
+        self, make: Callable[[int], Any], env: Any, record: NamedArrayTuple, limit: FaultLimit
+    ) -> None:
+        self._make, self._env, self._record, self._limit = make, env, record, limit
+        self.rows = len(record.reward)
+        self.restarts, self.broken, self._wait_s = 0, False, 0.0
+        batched = is_batch(env)
+        row = slice(None) if batched else 0
+        info = buffer_func(record.env_info, lambda leaf: np.zeros_like(leaf)[row])
+        if "traj_done" in getattr(info, "_fields", ()):
+            info = info._replace(traj_done=np.ones(self.rows, bool)[row])
+        self._last = record.observation[row]
+        self._check_step: Callable[..., None] = check_batch if batched else check_step
+        self._check_first: Callable[..., None] = check_batched if batched else check_observation
+        self._ending: tuple[Any, Any, Any] = 0.0, True, info
+        if batched:
+            self.reset_rows = self._reset_rows
+            self._ending = np.zeros(self.rows, np.float32), np.ones(self.rows, bool), info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def step(self, action: Any) -> Any:
+        """Step the environment, unless it is broken."""
+        if not self.broken:
+            try:
+                result = self._env.step(action)
+                self._check_step(result, self._record)
+                check_all_finite(result[0], result[1])
+            except (Exception, SystemExit) as error:
+                self._break(error)
+            else:
+                self._limit.streak = 0
+                self._last = result[0]
+                return result
+        return (self._last, *self._ending)
+
+    def reset(self) -> Any:
+        """Start an episode, in all rows; build the environment first if it is broken."""
+        while True:
+            try:
+                if self.broken:
+                    time.sleep(self._wait_s)
+                    self._rebuild()
+                first = self._env.reset()
+                self._check_first(first, self._record.observation, "observation after reset")
+                check_all_finite(first)
+            except (Exception, SystemExit) as error:
+                self._break(error)
+            else:
+                self.broken, self._last = False, first
+                return first
+
+    def _reset_rows(self, rows: Any) -> Any:
+        """Start an episode in these rows; if that fails, all rows end with the next step."""
+        try:
+            first = self._env.reset_rows(rows)
+            check_all_finite(first)
+        except (Exception, SystemExit) as error:
+            self._break(error)
+            return buffer_func(self._last, lambda leaf: leaf[rows])
+        return first
+
+    def _break(self, error: BaseException) -> None:
+        self.broken = True
+        self._wait_s = self._limit.count(error)
+        logger.log(
+            f"healed (on_fault): an environment raised {summary_of(error)}. It is built anew, and "
+            f"its episode is dropped; faults of this process so far: {self._limit.n}."
+        )
+
+    def _rebuild(self) -> None:
+        old, self.restarts = self._env, self.restarts + 1
+        close_quietly([old])
+        self._env = self._make(self.restarts)
+        if is_batch(self._env):
+            self._env.load_statistics(old.statistics())
+
+    def get_state(self) -> Any:
+        """Return the state of the environment, with the number of restarts."""
+        own = self._env.get_state() if hasattr(self._env, "get_state") else None
+        return None if own is None else {"env": own, "restarts": self.restarts}
+
+    def set_state(self, state: Any) -> None:
+        """Load a state from ``get_state``."""
+        self._env.set_state(state["env"])
+        self.restarts = state["restarts"]
+
+
+def check_all_finite(*parts: Any) -> None:
+    """Check that no number of an observation or reward is NaN or infinite.
+
+    Raises:
+        NonFiniteError: one is.
+    """
+    leaves = [np.asarray(leaf) for part in parts for leaf in leaves_of(part)]
+    if not all_finite(float_leaves(*leaves)):
+        raise NonFiniteError("an observation or a reward of the environment is NaN or infinite.")
+
+
+CollectBatch = Callable[[Any, Any, int], tuple[Any, Any, list[Any]]]
+
+
+def breaks_of(collector: Any) -> Breaks | None:
+    """Let a collector, also of evaluations, drop the episodes of environments that heal.
+
+    Returns:
+        ``None`` if its environments do not heal.
+
+    Raises:
+        TypeError: environments are to be restarted, and the collector has another loop than
+            rlpyt's.
+    """
+    heals = bool(collector.envs) and isinstance(collector.envs[0], HealingEnv)
+    if heals and not isinstance(collector, Collector | EvalCollector):
+        raise TypeError(
+            f"on_fault: env_error must not be 'restart_env' with {type(collector).__name__}, which "
+            "is not derived from rlpyt.samplers.collectors.Collector. Use 'restart_worker'."
+        )
+    return Breaks(collector) if heals else None
+
+
+class Breaks:
+    """Broken episodes of a collector: its rows start again, and are not counted as ended.
+
+    Args:
+        collector: collector with environments that are ``HealingEnv``.
+
+    Attributes:
+        found: (step, row) of each fault of this batch.
+    """
+
+    def __init__(self, collector: Collector | EvalCollector) -> None:
+        self._collector: Any = collector
+        self._env_of_row = [env for env in collector.envs for _ in range(env.rows)]
+        self.found: list[tuple[int, int]] = []
+        self._on_done = collector._on_done
+        collector._on_done = self.on_done  # type: ignore[method-assign]
+
+    def on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool | None:
+        """Reset broken rows, and let the collector handle the others."""
+        broken = [b for b in to_reset if self._env_of_row[b].broken]
+        if not broken:
+            return self._on_done(t, done, to_reset)
+        done, to_reset = ([b for b in rows if b not in broken] for rows in (done, to_reset))
+        end = self._on_done(t, done, to_reset) if done else False
+        self._collector.drop_episodes(t, broken)
+        self.found += [(t, b) for b in broken]
+        return end
+
+
+def marking_void(
+    collector: Any,
+    breaks: Breaks | None,
+    collect_batch: CollectBatch,
+    agent_inputs: Any,
+    traj_infos: Any,
+    itr: int,
+) -> tuple[Any, Any, list[Any]]:
+    """Fill a batch, and mark in ``env.void`` the rows of broken episodes and those of waiting."""
+    env = collector.samples_np.env
+    if breaks is not None:
+        breaks.found = []
+    inputs, infos, completed = collect_batch(agent_inputs, traj_infos, itr)
+    env.void[...] = False if collector.mid_batch_reset else valid_from_done(env.done) == 0
+    if breaks is None or not breaks.found:
+        return inputs, infos, completed
+    if collector._stats is not None:
+        ends = np.argwhere(collector._ended.T).tolist()  # in the order of ``completed``
+        pairs = zip(completed, ends, strict=True)
+        completed = [info for info, (b, t) in pairs if (t, b) not in breaks.found]
+    for t, b in breaks.found:
+        ended = np.flatnonzero(env.done[:t, b])
+        void_rows(collector.samples_np, slice(ended[-1] + 1 if len(ended) else 0, t + 1), b)
+    return inputs, infos, completed
+
+
+def void_rows(samples: Any, steps: Any, columns: Any) -> None:
+    """Set rows of a batch [T, B] to zeros, done and void."""
+    agent, env = samples.agent, samples.env
+    # Not bootstrap_value, and not previous actions and rewards, views that are shifted by a row.
+    agent = without_fields(agent, "prev_action", "bootstrap_value")
+    for leaf in leaves_of((agent, without_fields(env, "prev_reward"))):
+        leaf[steps, columns] = 0
+    env.done[steps, columns] = env.void[steps, columns] = True
+
+
+def spec_of_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
+    """Return the specification of an environment worker that replaces one that died.
+
+    It has a new seed, since the same episodes might fail again, and no decorrelation steps.
+
+    Args:
+        spec: specification of the original environment worker.
+        life: see ``ChildSpec.life``.
+    """
+    if life == 0:
+        return spec
+    seed = env_seed(spec.seed, spec.env_ranks[0], f"restart {life}")
+    return replace(spec, seed=seed, max_decorrelation_steps=0)
+
+
+class WorkerFaults:
+    """Decides about workers that fail, and specifies their successors, for a ``ChildGroup``.
+
+    Args:
+        policy: policy of the sampler.
+
+    Attributes:
+        substitutes: results of a worker that failed during a command, by command; others are
+            repeated by its successor.
+        lost: workers that failed during the last batch.
+        restarts: number of restarts of workers.
+    """
+
+    def __init__(self, policy: FaultPolicy) -> None:
+        self.policy = policy
+        self.limits = {cause: FaultLimit(policy) for cause in CAUSES}
+        self.lost: list[int] = []
+        self.substitutes: dict[str, Any] = {"collect": [], "evaluate": ([], True)}
+        self.restarts = 0
+        self._original: dict[int, EnvWorkerSpec] = {}  # by rank
+        self._wait_s = 0.0
+
+    def admit(self, child: int, error: WorkerError) -> None:
+        """Take note of a failure that is healed.
+
+        Raises:
+            WorkerError: it is not, or there were too many.
+        """
+        cause = "env_error" if error.traceback else "worker_death"
+        cause = "env_hang" if isinstance(error, WorkerTimeout) else cause
+        if getattr(self.policy, cause) != "restart_worker":
+            raise error
+        self._wait_s = max(self._wait_s, self.limits[cause].count(error))
+        self.lost.append(child)
+        what = first_line(error)
+        logger.log(f"healed (on_fault): {what} It is started again, and its episodes are dropped.")
+
+    def successor(self, spec: ChildSpec) -> ChildSpec:
+        """Return the specification of the worker that replaces one that failed."""
+        time.sleep(self._wait_s)
+        self._wait_s = 0.0
+        self.restarts += 1
+        payload = spec.payload.value
+        original = self._original.setdefault(spec.rank, payload.env_worker)
+        worker = spec_of_life(original, self.restarts)
+        spec.progress[:] = fresh_progress()
+        return replace(
+            spec, life=self.restarts, payload=ByValue(replace(payload, env_worker=worker))
+        )
+
+    def settle(self) -> list[int]:
+        """Return the workers that were lost in a batch, and prepare for the next one."""
+        lost, self.lost = self.lost, []
+        if not lost:
+            for limit in self.limits.values():
+                limit.streak = 0
+        return lost

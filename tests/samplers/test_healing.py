@@ -1,0 +1,98 @@
+"""Faults are healed: the run goes on, and nothing that a broken episode recorded is used."""
+
+import numpy as np
+import pytest
+
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func, leaves_of
+from tests.faulty import FaultyEnv
+from tests.parts import EchoAgent
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+PARALLEL = [CpuSampler, GpuSampler, AlternatingSampler]
+ALL = [SerialSampler, *PARALLEL]
+T, B, N = 16, 4, 5
+
+
+def batches(SamplerCls, tmp_path, n=N, on_fault="restart", TrajInfoCls=None, **env_kwargs):
+    """Return copies of n batches and their trajectories; environment 1 fails in its 21st step."""
+    env_kwargs = dict(at=21, victim=2, tally=str(tmp_path / "tally"), length=9) | env_kwargs
+    sampler = SamplerCls(
+        EnvCls=FaultyEnv,
+        env_kwargs=env_kwargs,
+        batch_T=T,
+        batch_B=B,
+        max_decorrelation_steps=0,
+        on_fault=on_fault,
+        env_timeout=1.0,
+    )
+    affinity = dict(workers_cpus=[0, 1], set_affinity=False)
+    try:
+        sampler.initialize(EchoAgent(), affinity, seed=3, bootstrap_value=True)
+        found = []
+        for itr in range(n):
+            samples, infos = sampler.obtain_samples(itr)
+            found.append((_copied(samples), infos))
+        return found, sampler.statistics()
+    finally:
+        sampler.shutdown()
+
+
+def _copied(samples):
+    return buffer_func(samples, lambda leaf: leaf.numpy().copy())
+
+
+def check_rows(found):
+    """Check every row against the definition of CountEnv and EchoAgent; return the void rows."""
+    expected = [None] * B  # (rank, episode, t) of the next row, by environment
+    n_void = np.zeros((len(found), B), int)
+    for i, (samples, infos) in enumerate(found):
+        env, agent = samples.env, samples.agent
+        returns = []
+        for b in range(B):
+            for t in range(T):
+                if env.void[t, b]:
+                    n_void[i, b] += 1
+                    assert env.done[t, b]
+                    fields = [agent.action, env.observation, env.reward, env.env_info]
+                    assert not any(np.any(leaf[t, b]) for leaf in leaves_of(tuple(fields)))
+                    # Only a whole episode is void, from its first row in this batch.
+                    assert t == 0 or env.done[t - 1, b]
+                    expected[b] = None
+                    continue
+                rank, episode, age = env.observation[t, b]
+                if expected[b] is not None:
+                    assert (rank, episode, age) == expected[b]
+                else:
+                    assert age == 0
+                assert env.reward[t, b] == 100 * episode + age + 1
+                assert agent.agent_info.memory[t, b] == age
+                over = env.env_info.traj_done[t, b]
+                assert over == env.done[t, b]
+                expected[b] = None if over else (rank, episode, age + 1)
+                if over:
+                    returns.append(sum(100 * episode + k + 1 for k in range(int(age) + 1)))
+        assert sorted(info.Return for info in infos) == sorted(returns)
+    return n_void
+
+
+@pytest.mark.parametrize("fault", ["raise", "nan", "observation shape", "exit"])
+@pytest.mark.parametrize("SamplerCls", ALL)
+def test_an_environment_that_fails_is_built_anew(SamplerCls, fault, tmp_path):
+    found, _ = batches(SamplerCls, tmp_path, fault=fault)
+    n_void = check_rows(found)
+    assert n_void.sum(1).tolist()[2:] == [0] * (N - 2) and n_void[0].sum() == 0
+    assert (n_void[1] > 0).sum() == 1 and n_void[1].max() < 9
+
+
+@pytest.mark.parametrize("fault", ["kill", "hang"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_worker_that_is_lost_is_started_again(SamplerCls, fault, tmp_path):
+    found, statistics = batches(SamplerCls, tmp_path, fault=fault)
+    n_void = check_rows(found)
+    assert sorted(n_void[1]) == [0, 0, T, T] and n_void.sum() == 2 * T
+    assert statistics == {"WorkerRestarts": 1, "VoidSteps": 2 * T}
