@@ -37,6 +37,7 @@ from rlpyt.experiments.rundir import (
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
+from rlpyt.samplers.fault_policy import CAUSES, RESTART
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
@@ -186,6 +187,7 @@ def read_flags(
     algo_flags = settings_class(cls, "AlgoFlags")
     options = given or default_options(algo_name, env_id, _early_flag("--preset", flags))
     flags = [re.sub(SHORT, _full_flag, flag) for flag in flags]
+    flags = _with_restarts(flags)
     known = plain_fields(cls)
     for name in (name for name, item in known.items() if item.is_class):  # also as in Python
         flags = [re.sub(rf"^--algo\.{name}(?=$|=)", f"--algo.{hyphenated(name)}", x) for x in flags]
@@ -211,6 +213,15 @@ def read_flags(
     # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
     return named.updated({**chosen, "algo": algo}), command.run_dir
+
+
+def _with_restarts(flags: list[str]) -> list[str]:
+    """Write ``--on-fault restart`` as the actions for each fault."""
+    for at, pair in enumerate(itertools.pairwise(flags)):
+        if pair in (("--on-fault", "restart"), ("--on_fault", "restart")):
+            actions = [f"--on-fault.{hyphenated(x)}={getattr(RESTART, x)}" for x in CAUSES]
+            return [*flags[:at], *actions, *flags[at + 2 :]]
+    return flags
 
 
 def _full_flag(short: re.Match[str]) -> str:

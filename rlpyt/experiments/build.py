@@ -238,6 +238,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         TrajInfoCls=recipe.TrajInfoCls,
         curriculum=build_curriculum(options),
         deterministic_acting=sampler.deterministic_acting,
+        on_fault=options.on_fault,
         **actors,
         **evaluation,
         **collector_kwargs(options),

@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rlpyt.errors import DamagedFile
+from rlpyt.samplers.fault_policy import RAISE, FaultPolicy
 from rlpyt.utils.checks import scalar, true_or_false, whole_number
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.tracking import logger_names
@@ -131,6 +132,7 @@ class Settings:
     video: bool = True  # record a video of the trained agent after training
     env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the environment
     sampler: SamplerOptions = SamplerOptions()
+    on_fault: FaultPolicy = RAISE
     agent: AgentOptions = AgentOptions()
 
     def __post_init__(self) -> None:
@@ -225,7 +227,7 @@ def _described(options: Any) -> dict[str, Any]:
     values = {item.name: getattr(options, item.name) for item in fields(options)}
     return {
         name: _described(value)
-        if isinstance(value, AgentOptions | SamplerOptions)
+        if isinstance(value, AgentOptions | SamplerOptions | FaultPolicy)
         else describe([*value] if isinstance(value, tuple) else value)
         for name, value in values.items()
     }

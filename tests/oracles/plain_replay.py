@@ -25,7 +25,7 @@ class Episodes:
     Observations are stacks [C] of frames, each frame the number 100 * row + b + 1. At the start of
     an episode, older frames are "zeros", "copies" of the first, or the stack "continues". With
     C = 1 an observation is one number. With ``wait``, rows after a done are void until the batch
-    ends.
+    ends. With ``p_break``, episodes are broken: their rows in the batch are void.
     """
 
     def __init__(
@@ -39,12 +39,13 @@ class Episodes:
         timeout: bool = False,
         older: str = "zeros",
         wait: bool = False,
+        p_break: float = 0.0,
     ) -> None:
         self.B, self.C, self.p_done, self.p_cut, self.older = B, C, p_done, p_cut, older
         self.rng = np.random.default_rng(seed)
         fields = ["observation", "action", "reward", "done"]
         fields += ["timeout"] * timeout + ["prev_rnn_state"] * rnn
-        self.wait = wait
+        self.wait, self.p_break = wait, p_break
         self.Samples = namedarraytuple("SamplesToBuffer", fields)
         self.stack = np.zeros((B, C), np.float32)
         self.begins = np.ones(B, bool)
@@ -74,11 +75,13 @@ class Episodes:
             rows.append(
                 [self._void() if end else self._step(t, b, finals) for b, end in enumerate(void[t])]
             )
+            for b in (self.rng.random(self.B) < self.p_break).nonzero()[0] if self.p_break else ():
+                self._break(rows, void, t, b)
         columns = {
             name: np.array([[x[name] for x in row] for row in rows])
             for name in self.Samples._fields
         }
-        if self.wait:
+        if self.wait or self.p_break:
             columns["void"] = void
         samples = namedarraytuple("SamplesToBuffer", tuple(columns))(**columns)
         self.rows += T
@@ -86,6 +89,15 @@ class Episodes:
             return samples, None
         T_idxs, B_idxs, observation = zip(*finals)
         return samples, FinalObservations(np.array(T_idxs), np.array(B_idxs), np.stack(observation))
+
+    def _break(self, rows: list[list[dict[str, Any]]], void: Any, t: int, b: int) -> None:
+        """Void the episode of row t, unless it has ended."""
+        if rows[t][b]["done"]:
+            return
+        self.begins[b], self.stack[b] = True, 0
+        while t >= 0 and not rows[t][b]["done"]:
+            rows[t][b], void[t, b] = self._void(), True
+            t -= 1
 
     def restart(self) -> None:
         """Start all episodes again, though none of the last steps was done."""

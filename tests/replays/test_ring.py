@@ -19,7 +19,7 @@ class PlainRows:
     def __init__(self, n):
         self.lists = [PlainReplay(10**6, 1, n, DISCOUNT, 1) for _ in range(B)]
         self.where = [{} for _ in range(B)]
-        self.void = []
+        self.void = []  # [B] bool of every row
 
     def append(self, samples, final):
         finals = {}
@@ -27,23 +27,33 @@ class PlainRows:
             keys = zip(final.T_idxs.tolist(), final.B_idxs.tolist())
             finals = dict(zip(keys, final.observation))
         for b, (rows, where) in enumerate(zip(self.lists, self.where)):
+            if samples.void[0, b]:  # also what an open episode has recorded before
+                while rows.rows and not rows.rows[-1][0]["done"]:
+                    rows.rows.pop()
+                    self.void[where_last(where)][b] = True
+                    del where[where_last(where)]
             kept = (~samples.void[:, b]).nonzero()[0]
             at = np.array([i for i, t in enumerate(kept) if (t, b) in finals], int)
             own = FinalObservations(at, 0 * at, [finals[kept[i], b] for i in at])
             for t in kept:
                 where[len(self.void) + int(t)] = len(where)
             rows.append(samples[kept][:, b : b + 1], own)
-        self.void += list(samples.void)
+        self.void += list(samples.void.copy())
 
     def at(self, t, b):
         """The list of an environment, and the place in it of row t."""
         return self.lists[b], self.where[b][t]
 
 
-def make(cls, n, older="zeros", seed=3, **kwargs):
+def where_last(where):
+    return next(reversed(where))
+
+
+def make(cls, n, older="zeros", seed=3, p_break=0, **kwargs):
     name = cls.__name__
     sequence = "Sequence" in name
-    episodes = Episodes(B, C, seed=3, rnn=sequence, timeout="Tl" in name, older=older, wait=True)
+    void = dict(p_break=p_break) if p_break else dict(wait=True)
+    episodes = Episodes(B, C, seed=3, rnn=sequence, timeout="Tl" in name, older=older, **void)
     if sequence:
         kwargs = dict(rnn_state_interval=2, batch_T=4) | kwargs
     settings = dict(size=ROWS * B, B=B, discount=DISCOUNT, n_step_return=n, seed=seed)
@@ -52,17 +62,19 @@ def make(cls, n, older="zeros", seed=3, **kwargs):
 
 def fill(replay, episodes, batch_T, rows=2 * ROWS):
     """Write batches, and draw from the replay between them; yields (plain rows, batch)."""
-    plain = PlainRows(replay.n_step_return)
+    plain, drawn = PlainRows(replay.n_step_return), None
     while len(plain.void) < rows:
         steps = episodes.steps(batch_T)
         replay.append_samples(*steps)
         plain.append(*steps)
+        if drawn is not None:  # rows that were drawn may have become void
+            update(replay, drawn)
         try:
-            batch = replay.sample_batch(16)
+            drawn = replay.sample_batch(16)
         except ReplayNotReady:
             continue
-        yield plain, numpify_buffer(batch)
-        update(replay, batch)
+        yield plain, numpify_buffer(drawn)
+    update(replay, drawn)
 
 
 def place_of(stack):
@@ -114,13 +126,20 @@ def check_sequences(plain, batch):
 
 
 @pytest.mark.parametrize(
-    "n,batch_T,older", [(1, 2, "continues"), (3, 5, "continues"), (2, 7, "zeros")]
+    "n,batch_T,older,p_break",
+    [
+        (1, 2, "continues", 0),
+        (3, 5, "continues", 0),
+        (2, 7, "zeros", 0),
+        (1, 3, "zeros", 0.1),
+        (3, 5, "copies", 0.1),
+    ],
 )
 @pytest.mark.parametrize("cls", [*LOCAL, *SHARED], ids=lambda cls: cls.__name__)
-def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older):
+def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older, p_break):
     sequences = "Sequence" in cls.__name__
     check = check_sequences if sequences else check_transitions
-    replay, episodes = make(cls, n, older)
+    replay, episodes = make(cls, n, older, p_break=p_break)
     for plain, batch in fill(replay, episodes, batch_T):
         check(plain, batch)
     drawn = set()
