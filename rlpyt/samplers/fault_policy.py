@@ -85,33 +85,35 @@ class FaultLimit:
 
     Attributes:
         n: faults so far.
-        streak: faults in a row; set to 0 after a success.
     """
 
     def __init__(self, policy: FaultPolicy) -> None:
         self.policy = policy
-        self.n = self.streak = 0
+        self.n = 0
         self._recent: deque[tuple[float, BaseException]] = deque()  # of the last hour
 
-    def count(self, error: BaseException) -> float:
+    def count(self, error: BaseException, streak: int) -> float:
         """Count a fault; return the seconds to wait before a restart.
+
+        Args:
+            error: the fault.
+            streak: faults of the same environment or worker in a row, with this one.
 
         Raises:
             BaseException: the first fault of the last hour, if there were too many.
         """
         now = time.monotonic()
         self.n += 1
-        self.streak += 1
         self._recent.append((now, error))
         while now - self._recent[0][0] > HOUR_S:
             self._recent.popleft()
         if len(self._recent) > self.policy.max_per_hour:
             self._give_up(f"max_per_hour={self.policy.max_per_hour}")
-        if self.streak > LONGEST_STREAK:
+        if streak > LONGEST_STREAK:
             self._give_up(f"at most {LONGEST_STREAK} in a row")
-        if self.streak == 1:
+        if streak == 1:
             return 0.0
-        return float(min(self.policy.backoff_s * 2.0 ** (self.streak - 2), MAX_BACKOFF_S))
+        return float(min(self.policy.backoff_s * 2.0 ** (streak - 2), MAX_BACKOFF_S))
 
     def _give_up(self, limit: str) -> NoReturn:
         first = self._recent[0][1]

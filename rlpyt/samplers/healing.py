@@ -61,6 +61,7 @@ class HealingEnv:
         self._make, self._env, self._record, self._limit = make, env, record, limit
         self.rows = len(record.reward)
         self.restarts, self.broken, self._wait_s = 0, False, 0.0
+        self._streak = 0  # faults in a row
         batched = is_batch(env)
         row = slice(None) if batched else 0
         info = buffer_func(record.env_info, lambda leaf: np.zeros_like(leaf)[row])
@@ -87,7 +88,7 @@ class HealingEnv:
             except (Exception, SystemExit) as error:
                 self._break(error)
             else:
-                self._limit.streak = 0
+                self._streak = 0
                 self._last = result[0]
                 return result
         return (self._last, *self._ending)
@@ -120,7 +121,8 @@ class HealingEnv:
 
     def _break(self, error: BaseException) -> None:
         self.broken = True
-        self._wait_s = self._limit.count(error)
+        self._streak += 1
+        self._wait_s = self._limit.count(error, self._streak)
         logger.log(
             f"healed (on_fault): an environment raised {summary_of(error)}. It is built anew, and "
             f"its episode is dropped; faults of this process so far: {self._limit.n}."
@@ -277,6 +279,7 @@ class WorkerFaults:
         self.substitutes: dict[str, Any] = {"collect": [], "evaluate": ([], True)}
         self.restarts = 0
         self._original: dict[int, EnvWorkerSpec] = {}  # by rank
+        self._streaks: dict[int, int] = {}  # faults in a row, by worker
         self._wait_s = 0.0
 
     def admit(self, child: int, error: WorkerError) -> None:
@@ -289,7 +292,9 @@ class WorkerFaults:
         cause = "env_hang" if isinstance(error, WorkerTimeout) else cause
         if getattr(self.policy, cause) != "restart_worker":
             raise error
-        self._wait_s = max(self._wait_s, self.limits[cause].count(error))
+        self._streaks[child] = self._streaks.get(child, 0) + 1
+        wait_s = self.limits[cause].count(error, self._streaks[child])
+        self._wait_s = max(self._wait_s, wait_s)
         self.lost.append(child)
         what = first_line(error)
         logger.log(f"healed (on_fault): {what} It is started again, and its episodes are dropped.")
@@ -310,7 +315,5 @@ class WorkerFaults:
     def settle(self) -> list[int]:
         """Return the workers that were lost in a batch, and prepare for the next one."""
         lost, self.lost = self.lost, []
-        if not lost:
-            for limit in self.limits.values():
-                limit.streak = 0
+        self._streaks = {child: n for child, n in self._streaks.items() if child in lost}
         return lost

@@ -1,8 +1,14 @@
 """Faults are healed: the run goes on, and nothing that a broken episode recorded is used."""
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 
+from rlpyt.envs.toy import CountEnv
+from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
@@ -18,11 +24,11 @@ ALL = [SerialSampler, *PARALLEL]
 T, B, N = 16, 4, 5
 
 
-def batches(SamplerCls, tmp_path, n=N, on_fault="restart", TrajInfoCls=None, **env_kwargs):
+def batches(SamplerCls, tmp_path, n=N, on_fault="restart", sampler=None, **env_kwargs):
     """Return copies of n batches and their trajectories; environment 1 fails in its 21st step."""
     env_kwargs = dict(at=21, victim=2, tally=str(tmp_path / "tally"), length=9) | env_kwargs
     sampler = SamplerCls(
-        EnvCls=FaultyEnv,
+        **dict(EnvCls=FaultyEnv) | (sampler or {}),
         env_kwargs=env_kwargs,
         batch_T=T,
         batch_B=B,
@@ -46,9 +52,9 @@ def _copied(samples):
     return buffer_func(samples, lambda leaf: leaf.numpy().copy())
 
 
-def check_rows(found):
+def check_rows(found, waits=False):
     """Check every row against the definition of CountEnv and EchoAgent; return the void rows."""
-    expected = [None] * B  # (rank, episode, t) of the next row, by environment
+    expected: list = [None] * B  # (rank, episode, t) of the next row, by environment
     n_void = np.zeros((len(found), B), int)
     for i, (samples, infos) in enumerate(found):
         env, agent = samples.env, samples.agent
@@ -63,6 +69,8 @@ def check_rows(found):
                     # Only a whole episode is void, from its first row in this batch.
                     assert t == 0 or env.done[t - 1, b]
                     expected[b] = None
+                    if waits:
+                        assert env.void[t:, b].all()
                     continue
                 rank, episode, age = env.observation[t, b]
                 if expected[b] is not None:
@@ -96,3 +104,68 @@ def test_a_worker_that_is_lost_is_started_again(SamplerCls, fault, tmp_path):
     n_void = check_rows(found)
     assert sorted(n_void[1]) == [0, 0, T, T] and n_void.sum() == 2 * T
     assert statistics == {"WorkerRestarts": 1, "VoidSteps": 2 * T}
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler, GpuSampler])
+def test_a_restarted_environment_has_a_new_random_stream(SamplerCls, tmp_path):
+    """The rank that CountEnv observes is its seed."""
+    workers = "restart_worker" if SamplerCls is CpuSampler else "restart_env"
+    on_fault = dict(env_error=workers, max_per_hour=1000, backoff_s=0)
+    found, _ = batches(SamplerCls, tmp_path, on_fault=on_fault, fault="raise", victim=None)
+    ranks = np.concatenate([np.where(s.env.void, -1, s.env.observation[..., 0]) for s, _ in found])
+    lives = [groupby(column) for column in ranks.T]  # with -1 between them
+    flat = [seed for life in lives for seed, _ in life if seed >= 0]
+    assert len(flat) == len(set(flat)) >= 2 * B
+
+
+class OwnInfo(TrajInfo):
+    """Statistics step by step, since it is not the stock class."""
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_own_statistics_and_waiting_environments(CollectorCls, tmp_path):
+    own = dict(TrajInfoCls=OwnInfo, CollectorCls=CollectorCls)
+    found, _ = batches(CpuSampler, tmp_path, sampler=own, fault="raise")
+    check_rows(found, waits=CollectorCls is CpuWaitResetCollector)
+
+
+def faulty_pairs(**kwargs):
+    """Batches of two rows whose episodes end at different times."""
+    return SerialVectorEnv([FaultyEnv(rank=rank, **kwargs) for rank in (0, 4)])
+
+
+@pytest.mark.parametrize("where", ["step", "reset"])
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, GpuSampler])
+def test_all_rows_of_a_vector_environment_start_again(SamplerCls, where, tmp_path):
+    own, at = dict(EnvCls=faulty_pairs), dict(step=21, reset=4)[where]
+    found, _ = batches(SamplerCls, tmp_path, sampler=own, fault="raise", where=where, at=at)
+    n_void = check_rows(found)
+    assert 1 <= (n_void.sum(0) > 0).sum() <= 2 and n_void.sum() < 2 * 9
+
+
+@pytest.mark.parametrize("SamplerCls", ALL)
+@pytest.mark.parametrize("fault", ["raise", "kill"])
+def test_a_fault_in_an_evaluation_costs_its_episode_only(SamplerCls, fault, tmp_path):
+    if fault == "kill" and SamplerCls is SerialSampler:
+        return
+    sampler = SamplerCls(
+        EnvCls=CountEnv,
+        batch_T=T,
+        batch_B=B,
+        eval_n_envs=2,
+        eval_max_steps=400,
+        eval_max_trajectories=8,
+        on_fault="restart",
+    )
+    tally = dict(victim=0, tally=str(tmp_path / "tally"))
+    sampler.EnvCls = FaultyEnv
+    sampler.env_kwargs = dict(fault="none")
+    sampler.eval_env_kwargs = dict(fault=fault, at=5, length=4, **tally)
+    try:
+        sampler.initialize(EchoAgent(), dict(n_workers=2, set_affinity=False), seed=3)
+        lengths = [[info.Length for info in sampler.evaluate_agent(itr)] for itr in range(2)]
+        sampler.obtain_samples(2)
+    finally:
+        sampler.shutdown()
+    assert len(lengths[1]) == 8
+    assert len(lengths[0]) == (8 if fault == "raise" else 4)

@@ -1,0 +1,98 @@
+"""Runs whose environments and workers fail, and go on (on_fault)."""
+
+import csv
+
+import numpy as np
+import pytest
+
+import rlpyt
+from rlpyt.envs.toy import CountEnv
+from tests.faulty import FaultError, FaultyEnv
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+EVERY_40TH = dict(at=40, length=9, end="alternate")
+CASES = {
+    "ppo": {},
+    "a2c-lstm": dict(memory="lstm"),
+    "a2c": dict(normalize_reward=True, normalize_observation=True),
+    "vtrace": {},
+    "dqn": dict(prioritized_replay=True, n_step_return=3, min_steps_learn=64),
+    "r2d1": dict(min_steps_learn=64),
+    "sac": dict(min_steps_learn=64, batch_size=16, replay_ratio=4),
+}
+
+
+def run(tmp_path, algo, steps=1024, env_args=EVERY_40TH, **settings):
+    settings = (
+        dict(
+            steps=steps,
+            env_args=dict(env_args),
+            sampler=dict(kind="serial", batch_T=16, batch_B=4),
+            on_fault=dict(env_error="restart_env", max_per_hour=1000),
+            run_dir=tmp_path / "run",
+            eval_episodes=0,
+            video=False,
+            log_interval_steps=256,
+            seed=1,
+        )
+        | settings
+    )
+    return rlpyt.train(algo, settings.pop("env", FaultyEnv), **settings)
+
+
+def rows_of(tmp_path):
+    with open(tmp_path / "run" / "progress.csv") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_kind_of_algorithm_trains_on_without_what_was_broken(name, tmp_path):
+    run(tmp_path, name.partition("-")[0], **CASES[name])
+    last = rows_of(tmp_path)[-1]
+    assert 0 < float(last["Diagnostics/VoidSteps"]) < 1024 / 40 * 9
+    losses = {k: float(v) for k, v in last.items() if "oss" in k and k.endswith("Average") and v}
+    assert losses and np.isfinite(list(losses.values())).all(), losses
+
+
+def test_statistics_of_observations_and_rewards_leave_out_broken_episodes(tmp_path):
+    seen = []
+
+    class Watch(rlpyt.Hook):
+        def on_iteration(self, runner, itr):
+            env = runner.sampler.samples_np.env
+            seen.append((env.observation[~env.void], env.void.sum()))
+            self.obs_rms = runner.agent.model.obs_rms
+            self.moments = runner.algo.reward_normalizer.moments
+
+    watch = Watch()
+    run(tmp_path, "a2c", normalize_observation=True, normalize_reward=True, hooks=[watch])
+    observations = np.concatenate([part for part, _ in seen])
+    assert 0 < sum(void for _, void in seen) == 1024 - len(observations)
+    assert float(watch.obs_rms.count) == len(observations) == float(watch.moments.count)
+    assert np.allclose(watch.obs_rms.mean.numpy(), observations.mean(0), rtol=1e-4)
+
+
+def test_after_too_many_faults_the_first_is_raised(tmp_path):
+    with pytest.raises(FaultError, match="call 40") as caught:
+        run(tmp_path, "a2c", on_fault=dict(env_error="restart_env", max_per_hour=3))
+    assert "first of 4 faults; on_fault heals max_per_hour=3" in str(caught.value.__notes__)
+
+
+class NoMoreResets(CountEnv):
+    """Fails in every reset from the 30th of all instances on."""
+
+    n_resets = 0
+
+    def reset(self):
+        type(self).n_resets += 1
+        if self.n_resets >= 30:
+            raise FaultError(f"reset {self.n_resets}")
+        return super().reset()
+
+
+def test_an_environment_that_always_fails_at_once_ends_the_run(tmp_path):
+    policy = dict(env_error="restart_env", backoff_s=0.001)
+    with pytest.raises(FaultError, match="reset 30") as caught:
+        run(tmp_path, "a2c", env_args={}, on_fault=policy, env=NoMoreResets)
+    assert "heals at most 5 in a row" in str(caught.value.__notes__)
