@@ -296,8 +296,8 @@ class WorkerFaults:
         wait_s = self.limits[cause].count(error, self._streaks[child])
         self._wait_s = max(self._wait_s, wait_s)
         self.lost.append(child)
-        what = first_line(error)
-        logger.log(f"healed (on_fault): {what} It is started again, and its episodes are dropped.")
+        what = first_line(error).rstrip(".")
+        logger.log(f"healed (on_fault): {what}. It is started again; its episodes are dropped.")
 
     def successor(self, spec: ChildSpec) -> ChildSpec:
         """Return the specification of the worker that replaces one that failed."""

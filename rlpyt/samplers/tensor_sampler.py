@@ -343,7 +343,8 @@ class TensorSampler(Sampler):
 
     Raises:
         ValueError, TypeError: an argument is set that needs single environments:
-            ``curriculum``, ``deterministic_acting``, another ``TrajInfoCls``, lists of arguments.
+            ``curriculum``, ``deterministic_acting``, ``on_fault``, another ``TrajInfoCls``, lists
+            of arguments.
     """
 
     CollectorCls: Any = TensorCollector
@@ -355,7 +356,12 @@ class TensorSampler(Sampler):
             raise TypeError(
                 f"CollectorCls must be a subclass of TensorCollector, got {self.CollectorCls}."
             )
-        defaults = {"curriculum": None, "deterministic_acting": False, "TrajInfoCls": TrajInfo}
+        defaults = {
+            "curriculum": None,
+            "deterministic_acting": False,
+            "on_fault": None,
+            "TrajInfoCls": TrajInfo,
+        }
         given = {name: getattr(self, name) for name in defaults}
         wrong = [name for name in defaults if given[name] is not defaults[name]]
         for name in ("env_kwargs", "eval_env_kwargs"):

@@ -1,0 +1,168 @@
+"""Soak test of ``on_fault``: samplers go on through faults of all kinds, and spoil no data.
+
+    python -m benchmarks.chaos --heal                    # 200 faults: about ten minutes
+    python -m benchmarks.chaos --heal --faults 20        # a short series
+
+Each layout takes its share of the faults, in one sampler each. A fault hits one environment in its
+next step; the batch in which that happens and all others are checked row by row
+(`tests.oracles.healed`). The table has, by layout: faults; batches; the share of void steps; and
+the time that a batch with a fault took longer than the median one, the largest beside the limit on
+a standstill (``env_timeout``). Results are written to benchmarks/results/healing.json.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import describe_machine
+from rlpyt.processes.call import run_in_child
+from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
+from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_func
+from tests.faulty import DISASTERS, LIES, FaultyEnv
+from tests.oracles.healed import HealedRows
+from tests.oracles.leaks import left_since, take_stock
+from tests.parts import EchoAgent
+
+OUTPUT = Path(__file__).parents[2] / "benchmarks" / "results" / "healing.json"
+OF_ENVS = ("raise", "unpicklable", "exit", "nan", "observation shape", "observation complex",
+           "observation text", "reward none", "done array", "three parts")  # fmt: skip
+OF_WORKERS = ("vanish", "kill", "segfault", "abort", "bus error", "hang", "freeze", "stop")
+STANDSTILLS = ("hang", "freeze", "stop")
+LAYOUTS = (SerialSampler, CpuSampler, GpuSampler, AlternatingSampler)
+T, B, TIMEOUT_S, BETWEEN = 128, 8, 2.0, 60  # BETWEEN: batches between two faults
+
+
+class ChaosEnv(FaultyEnv):
+    """An environment that fails in its next step when the parent writes a number into a file.
+
+    Args:
+        index: place of its number in the file.
+        orders: file with a byte for each environment: 0, or 1 + the place of a fault.
+    """
+
+    def __init__(self, index: int, orders: str, **kwargs: Any) -> None:
+        super().__init__(fault="none", **kwargs)
+        self._index, self._orders = index, os.open(orders, os.O_RDWR)
+
+    def step(self, action: Any) -> Any:
+        """Step, or fail as ordered."""
+        (order,) = os.pread(self._orders, 1, self._index)
+        if not order:
+            return super().step(action)
+        os.pwrite(self._orders, b"\0", self._index)
+        fault = (*OF_ENVS, *OF_WORKERS)[order - 1]
+        if fault in DISASTERS:
+            DISASTERS[fault](self)
+        return LIES[fault](super().step(action))
+
+    def close(self) -> None:
+        """Close the file, too."""
+        super().close()
+        os.close(self._orders)
+
+
+def heal(SamplerCls: Any, n_faults: int, seed: int) -> dict[str, Any]:
+    """Let a sampler go through faults; return what was counted.
+
+    Raises:
+        AssertionError: a row is wrong.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = [*OF_ENVS, *(() if SamplerCls is SerialSampler else OF_WORKERS)]
+    with tempfile.TemporaryDirectory() as directory:
+        orders = Path(directory, "orders")
+        orders.write_bytes(bytes(B))
+        sampler = SamplerCls(
+            EnvCls=ChaosEnv,
+            env_kwargs=[dict(index=b, orders=str(orders), length=50) for b in range(B)],
+            batch_T=T,
+            batch_B=B,
+            max_decorrelation_steps=0,
+            env_timeout=TIMEOUT_S,
+            on_fault=dict(
+                env_error="restart_env",
+                **dict.fromkeys(("env_hang", "worker_death"), "restart_worker"),
+                max_per_hour=10**6,
+                backoff_s=0.1,
+            ),
+        )
+        rows, plain, late, n_batches = HealedRows(B), [], [], 0
+        faults = [kind for kind, _ in zip(itertools.cycle(rng.permutation(kinds)), range(n_faults))]
+        try:
+            sampler.initialize(EchoAgent(), dict(n_workers=2, set_affinity=False), seed=seed)
+            for fault in [None, *faults]:
+                for i in range(BETWEEN):
+                    if fault is not None and not i:
+                        order = bytearray(B)
+                        order[rng.integers(B)] = 1 + (*OF_ENVS, *OF_WORKERS).index(fault)
+                        orders.write_bytes(order)
+                    start = time.perf_counter()
+                    samples, infos = sampler.obtain_samples(n_batches)
+                    taken = time.perf_counter() - start
+                    n_batches += 1
+                    rows.check(buffer_func(samples, lambda leaf: leaf.numpy()), infos)
+                    if i or fault is None:
+                        plain.append(taken)
+                    else:
+                        late.append((taken, str(fault)))
+        finally:
+            sampler.shutdown()
+    usual = statistics.median(plain)
+    extra = [s - usual - TIMEOUT_S * (fault in STANDSTILLS) for s, fault in late]
+    return {
+        "layout": SamplerCls.__name__,
+        "faults": len(faults),
+        "batches": n_batches,
+        "void": rows.n_void / (n_batches * T * B),
+        "median_extra_s": statistics.median(extra),
+        "largest_extra_s": max(extra),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a table of all layouts, and write it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos --heal", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--faults", type=int, default=200, help="faults of all layouts (200)")
+    parser.add_argument("--seed", type=int, default=0, help="of the series (0)")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="where the JSON goes")
+    settings = parser.parse_args(arguments)
+    print(f"{'layout':20} faults  batches    void  median  largest extra s", flush=True)
+    start, results = time.monotonic(), []
+    run_in_child(os.getpid)  # starts what stays open
+    before = take_stock()
+    for SamplerCls in LAYOUTS:
+        row = heal(SamplerCls, -(-settings.faults // len(LAYOUTS)), settings.seed)
+        results.append(row)
+        print(
+            f"{row['layout']:20} {row['faults']:6d} {row['batches']:8d} {row['void']:7.3%} "
+            f"{row['median_extra_s']:7.2f} {row['largest_extra_s']:8.2f}",
+            flush=True,
+        )
+    assert not (left := left_since(before)), left
+    result = {
+        "command": " ".join(["python -m benchmarks.chaos --heal", *(arguments or [])]),
+        "machine": describe_machine(),
+        "minutes": round((time.monotonic() - start) / 60, 1),
+        "layouts": results,
+    }
+    settings.output.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"\n{result['minutes']} minutes; written to {settings.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
