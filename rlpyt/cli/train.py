@@ -29,6 +29,7 @@ from rlpyt.experiments.presets.families import FAMILIES
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class, algorithm_named
 from rlpyt.experiments.run import train
 from rlpyt.experiments.rundir import (
+    given_directory,
     has_checkpoint,
     has_rows,
     run_directory,
@@ -125,9 +126,9 @@ def _resumed(args: Sequence[str]) -> int | None:
     if _early_flag("--resume", args) != "auto":
         return None
     given = _early_flag("--run-dir", args)
-    if given is None:
+    run_dir = given_directory(given)
+    if given is None or run_dir is None:
         raise UsageError("--resume auto requires --run-dir: the same one at each start.")
-    run_dir = Path(given)
     if has_checkpoint(run_dir) or members_in(run_dir):
         steps = _early_flag("--steps", args)
         return resume.main([given, *(() if steps is None else ("--steps", steps)), "--complete"])
@@ -212,7 +213,7 @@ def read_flags(
     }
     # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
-    return named.updated({**chosen, "algo": algo}), command.run_dir
+    return named.updated({**chosen, "algo": algo}), given_directory(command.run_dir)
 
 
 def _with_restarts(flags: list[str]) -> list[str]:
@@ -268,7 +269,7 @@ def _command_class(settings: Settings, algo: Any) -> Any:
     again += "a job can start the same command any number of times"
     preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
-        flag("run_dir", Path | None, None, help=run_dir),
+        flag("run_dir", str | None, None, help=run_dir, metavar="{None}|PATH"),
         flag("seeds", str | None, None, help=seeds),
         flag("resume", Literal["never", "auto"], "never", help=again),
         flag("preset", str | None, None, help=preset),

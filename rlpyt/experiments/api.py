@@ -15,7 +15,7 @@ from rlpyt.experiments.population import (
 )
 from rlpyt.experiments.run import EVAL_SEED, Evaluation, Run, load, loaded, with_own_seed
 from rlpyt.experiments.run import train as train_run
-from rlpyt.experiments.rundir import run_directory, showing_how_to_resume
+from rlpyt.experiments.rundir import given_directory, run_directory, showing_how_to_resume
 from rlpyt.experiments.settings import default_options, with_settings
 from rlpyt.runners.progress import ProgressHook
 
@@ -113,15 +113,15 @@ def train(
     """
     options = options_of(algo, env, agent=agent, preset=preset, **settings)
     options = options.updated({"steps": steps, "seed": seed})
+    given = given_directory(run_dir)
     if seeds is not None or population is not None:
         if seeds is not None and (population is not None or seed != 0):
             raise ValueError("give seeds alone, not with seed or population.")
         if debug:
             raise ValueError("debug=True is for one run: leave out seeds and population.")
-        given_dir = None if run_dir is None else Path(run_dir)
         numbers = None if seeds is None else seeds_of(seeds)
-        return _train_many(options, numbers, population, given_dir, resume, hooks, progress)
-    with run_directory(options, None if run_dir is None else Path(run_dir)) as path:
+        return _train_many(options, numbers, population, given, resume, hooks, progress)
+    with run_directory(options, given) as path:
         options = with_own_seed(options, path) if resume else options
         what = f"{options.title} for {{steps}} steps"
         shown = [ProgressHook(announcement=f"Training {what} in {path}")] if progress else []

@@ -104,6 +104,20 @@ def has_rows(run_dir: Path) -> bool:
     return progress.exists() and progress.stat().st_size > 0
 
 
+def given_directory(run_dir: str | Path | None) -> Path | None:
+    """Return the run directory that was given, as a path.
+
+    Raises:
+        ValueError: it is an empty string, which as a path is the working directory.
+    """
+    if run_dir == "":
+        raise ValueError(
+            "run_dir (--run-dir) must not be empty, got ''. Leave it out for a new directory below "
+            f"{ROOT}/, or give . for the working directory."
+        )
+    return None if run_dir is None else Path(run_dir)
+
+
 def run_directory(options: RunOptions, given: Path | None) -> AbstractContextManager[Path]:
     """Return a context with the directory given for a run, or with a new one.
 

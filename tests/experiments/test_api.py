@@ -416,3 +416,13 @@ def test_a_deleted_working_directory_is_named(tmp_path, monkeypatch):
     for run_dir in ("relative", tmp_path / "run"):
         with pytest.raises(RunDirectoryError, match="working directory was deleted"):
             rlpyt.train("ppo", "CartPole-v1", steps=64, run_dir=run_dir)
+
+
+def test_an_empty_run_directory_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="run_dir.*must not be empty"):
+        rlpyt.train("ppo", "CartPole-v1", steps=32, run_dir="", **SERIAL)
+    for flags in ((), ("--resume", "auto")):
+        assert rlpyt_command("train", "ppo", "CartPole-v1", "--run-dir", "", *flags) == 2
+        assert "--run-dir" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
