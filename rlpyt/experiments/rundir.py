@@ -13,7 +13,8 @@ from rlpyt.errors import UntrustedFile, WorkerError, itr_of
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.utils.files import check_regular, new_directory
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.logging.lock import RunDirectoryError
+from rlpyt.utils.logging.lock import LONGEST_NAME, RunDirectoryError, check_names
+from rlpyt.utils.names import shortened
 from rlpyt.utils.recorded import label
 
 ROOT = Path("data")  # below the current directory
@@ -109,13 +110,14 @@ def given_directory(run_dir: str | Path | None) -> Path | None:
 
     Raises:
         ValueError: it is an empty string, which as a path is the working directory.
+        RunDirectoryError: a name in it is too long.
     """
     if run_dir == "":
         raise ValueError(
             "run_dir (--run-dir) must not be empty, got ''. Leave it out for a new directory below "
             f"{ROOT}/, or give . for the working directory."
         )
-    return None if run_dir is None else Path(run_dir)
+    return None if run_dir is None else check_names(Path(run_dir))
 
 
 def run_directory(options: RunOptions, given: Path | None) -> AbstractContextManager[Path]:
@@ -136,4 +138,6 @@ def run_directory(options: RunOptions, given: Path | None) -> AbstractContextMan
         return nullcontext(given)
     parts = (re.sub(r"[^\w.-]+", "-", label(x)) for x in (options.algo_name, options.env))
     name = "-".join(part.strip("-") for part in parts)
+    if len(os.fsencode(name)) > LONGEST_NAME - len("-yyyymmdd-hhmmss-nnn"):
+        name = shortened(name)
     return new_directory(ROOT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")

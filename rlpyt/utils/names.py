@@ -150,7 +150,7 @@ def dir_names(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for one in changes:
-        name = first = _shortened("-".join(f"{key}_{_text(value)}" for key, value in one.items()))
+        name = first = shortened("-".join(f"{key}_{_text(value)}" for key, value in one.items()))
         again = 1
         while name.lower() in taken:
             again += 1
@@ -170,7 +170,8 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
+    """Return a name of up to ``LONGEST`` safe characters, which ends with a hash if it was cut."""
     safe = re.sub(r"[^A-Za-z0-9._+=-]+", "-", name)
     if len(safe) <= LONGEST:
         return safe

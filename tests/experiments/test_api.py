@@ -426,3 +426,14 @@ def test_an_empty_run_directory_is_refused(tmp_path, monkeypatch, capsys):
         assert rlpyt_command("train", "ppo", "CartPole-v1", "--run-dir", "", *flags) == 2
         assert "--run-dir" in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
+
+
+def test_run_directories_have_names_that_a_file_system_takes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunDirectoryError, match="at most 255 bytes, got 300 for nnn"):
+        rlpyt.train("ppo", "CartPole-v1", steps=32, run_dir="n" * 300, **SERIAL)
+    assert not [*tmp_path.iterdir()]
+    for name, whole in (("E" * 220, True), ("E" * 240, False)):
+        options = default_options("ppo", "CartPole-v1").updated({"env": f"module:{name}"})
+        with rundir.run_directory(options, None) as path:
+            assert path.exists() and (name in path.name) is whole

@@ -496,3 +496,13 @@ def test_progress_is_counted_in_lines(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path / "a" / "b")
     check_progress()
     assert capsys.readouterr().out.split() == ["1", "progress.csv"]
+
+
+@pytest.mark.parametrize("given", [dict(run_ID="x" * 252), dict(log_dir="d" * 256)])
+def test_names_that_are_too_long_for_a_file_system_are_refused(given, root):
+    with (
+        pytest.raises(RunDirectoryError, match=r"must be at most 255 bytes, got 256.*run_ID"),
+        logger_context(**{"log_dir": "d", "run_ID": 0, **given}, name="n"),
+    ):
+        pass
+    assert not root.exists()

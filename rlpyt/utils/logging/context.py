@@ -92,7 +92,7 @@ def logger_context(
         resume: continue in a directory that contains a run.
         loggers: further outputs, such as ["tensorboard", "wandb"].
     """
-    path = Path(log_dir, f"run_{run_ID}")
+    path = lock.check_names(Path(log_dir, f"run_{run_ID}"))
     within_root = path.absolute().is_relative_to(Path(LOG_DIR).absolute())
     if override_prefix or path.is_absolute() or within_root:
         directory: AbstractContextManager[Path] = nullcontext(path)
@@ -161,13 +161,13 @@ def run_context(
         The absolute path of the directory.
 
     Raises:
-        RunDirectoryError: the directory is a file, is not writable, or is in use by another
-            process; the message gives the reason and the remedy.
+        RunDirectoryError: the directory is a file, is not writable, is in use by another
+            process, or has too long a name; the message gives the reason and the remedy.
         ConcurrentRunError: another thread of this process logs a run.
         ValueError: ``snapshot_mode`` or a logger is unknown.
         ImportError: the package of a logger is not installed.
     """
-    run_dir = Path(run_dir).absolute()
+    run_dir = lock.check_names(Path(run_dir).absolute())
     chosen = logger_names(loggers)
     chosen += ("tensorboard",) * use_summary_writer
     if not torchrun.is_first():

@@ -17,11 +17,28 @@ from filelock import FileLock, Timeout
 from rlpyt.errors import ConcurrentRunError, RlpytError
 from rlpyt.utils.files import naming
 
+LONGEST_NAME = 255  # bytes of the name of a file or directory
 _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 
 
 class RunDirectoryError(RlpytError, RuntimeError):
     """Unusable run directory; the message gives the reason and the remedy."""
+
+
+def check_names(path: Path) -> Path:
+    """Return the path of a run directory whose names are not too long for a file system.
+
+    Raises:
+        RunDirectoryError: one of them is.
+    """
+    longest = max(map(os.fsencode, path.parts), key=len, default=b"")
+    if len(longest) > LONGEST_NAME:
+        raise RunDirectoryError(
+            f"names in the path of a run directory must be at most {LONGEST_NAME} bytes, got "
+            f"{len(longest)} for {os.fsdecode(longest[:40])}... Choose a shorter run_dir, or "
+            "log_dir and run_ID."
+        )
+    return path
 
 
 class OneThread:
