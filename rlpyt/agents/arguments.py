@@ -2,10 +2,13 @@
 
 import inspect
 import json
+import warnings
 from operator import is_
 from typing import Any
 
 import numpy as np
+
+from rlpyt.utils.names import nearest
 
 PLAIN = bool | int | float | str | np.generic | None
 SIZE = 1024  # bytes for all changed arguments
@@ -22,6 +25,8 @@ class SharedArguments:
 
     def __init__(self) -> None:
         self._fixed: frozenset[str] = frozenset()
+        self._names: set[str] = set()  # of all arguments
+        self._known: set[str] = set()  # names of attributes
         self._initial: dict[str, Any] = {}
         self._values: list[Any] = []
         self._packed = bytes(SIZE)
@@ -32,7 +37,8 @@ class SharedArguments:
         for cls in type(agent).__mro__[:-1]:
             names = inspect.signature(vars(cls)["__init__"]).parameters if _constructs(cls) else ()
             (ready if cls.__module__.startswith("rlpyt.agents.") else own).update(names)
-        self._fixed = frozenset(ready - own)
+        self._fixed, self._names = frozenset(ready - own), ready | own
+        self._known = {*vars(agent)}
         # A fixed argument that is no attribute is one that somebody adds in vain.
         values = {name: vars(agent).get(name) for name in sorted(ready | own)}
         self._initial = {name: value for name, value in values.items() if isinstance(value, PLAIN)}
@@ -55,6 +61,8 @@ class SharedArguments:
             ValueError: the changes are too large.
         """
         values = list(map(vars(agent).get, self._initial))
+        if len(self._known) < len(vars(agent)):
+            self._warn_if_meant_for_an_argument(agent)
         if all(map(is_, values, self._values)):
             return
         before, self._values = self._values, values
@@ -79,6 +87,17 @@ class SharedArguments:
             )
         self._packed = packed.ljust(SIZE, b"\0")
         agent.settings[NAME][:] = np.frombuffer(self._packed, np.uint8)
+
+    def _warn_if_meant_for_an_argument(self, agent: Any) -> None:
+        """Warn if a new attribute has a misspelt name of an argument."""
+        for name in vars(agent).keys() - self._known:
+            meant = nearest(name, self._names - {name}, 1, cutoff=0.85)
+            if meant and not name.startswith("_") and not hasattr(type(agent), name):
+                warnings.warn(
+                    f"{type(agent).__name__} has no argument {name}, so assigning it changes "
+                    f"nothing. Its name in rlpyt: {meant[0]}."
+                )
+        self._known = {*vars(agent)}
 
     def take(self, agent: Any) -> None:
         """Assign changes of the master to the attributes."""

@@ -151,3 +151,11 @@ def test_values_that_do_not_fit_are_refused():
         dqn_run(hooks=[Change(1, held=np.zeros(3))], agent=Held(model_kwargs=NARROW))
     with pytest.raises(ValueError, match="epsilon"):
         dqn_run(CpuSampler, [Change(1, eps_init=7.0)], affinity=CPU)
+
+
+def test_a_misspelt_argument_is_said_to_change_nothing():
+    hooks = [Change(1, eps_finall=1.0, my_own=1), Change(2, eps_finall=0.5)]
+    with pytest.warns(UserWarning, match="no argument eps_finall,.*: eps_final") as caught:
+        changed = dqn_run(hooks=hooks)
+    assert sum("has no argument" in str(w.message) for w in caught) == 1
+    assert (actions_of(changed) == actions_of(dqn_run())).all()
