@@ -5,6 +5,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import tyro
@@ -133,7 +134,7 @@ def _resume_script(command: Resume) -> int:
     rundir.check_files(command.run, links=script.trusted)
     with rundir.showing_how_to_resume(command.run), blaming(script.path, script.trusted):
         script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
-    say(f"Next: {rundir.program()} eval {command.run} --episodes 100")
+    say(f"Next: {rundir.program()} eval {quote(str(command.run))} --episodes 100")
     return 0
 
 

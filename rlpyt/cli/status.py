@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import tyro
@@ -95,6 +96,7 @@ def _title(sweep: SweepView) -> str:
     used = sweep.utilization()
     if used is not None:
         parts.append(f"slots {used:.0%} in use")
+    shown = quote(str(sweep.directory))
     over = not {"queued", "running"} & set(sweep.counts())
     if sweep.paused:
         parts.append("paused")
@@ -103,9 +105,9 @@ def _title(sweep: SweepView) -> str:
     if sweep.launcher:
         parts.append(f"launched by {sweep.launcher}")
     elif not over:
-        parts.append(f"no launcher running; resume with: rlpyt sweep {sweep.directory}")
+        parts.append(f"no launcher running; resume with: rlpyt sweep {shown}")
     elif sweep.counts().get("failed"):
-        parts.append(f"retry failed runs with: rlpyt sweep retry {sweep.directory}")
+        parts.append(f"retry failed runs with: rlpyt sweep retry {shown}")
     return " · ".join(parts)
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -93,7 +94,8 @@ def _check_resume_flags(command: Sweep) -> None:
     for flag in (flag for flag, value in given.items() if value):
         raise UsageError(
             f"{flag} is for a sweep file, but {command.what} is the directory of a sweep. Resume "
-            f"without {flag}, or show the remaining runs with `rlpyt status {command.what}`."
+            f"without {flag}, or show the remaining runs with "
+            f"`rlpyt status {quote(str(command.what))}`."
         )
 
 
@@ -139,7 +141,7 @@ def _without_launcher(directory: Path) -> str:
     from rlpyt.sweeps.view import read_sweep
 
     if {"queued", "running"} & set(read_sweep(directory).counts()):
-        return f"No launcher is running. Resume with: rlpyt sweep {directory}"
+        return f"No launcher is running. Resume with: rlpyt sweep {quote(str(directory))}"
     return "No launcher is running: the sweep is over."
 
 

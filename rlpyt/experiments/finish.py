@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from textwrap import indent
 
 from rlpyt.experiments import rundir
@@ -79,16 +80,16 @@ def _summary(options: RunOptions, run_dir: Path) -> str:
         if (run_dir / name).exists()
         and (name != rundir.CHECKPOINTS or rundir.has_checkpoint(run_dir))
     }
-    rlpyt = rundir.program()
+    rlpyt, path, env = rundir.program(), quote(str(run_dir)), quote(label(options.env))
     steps = 2 * options.steps
     return "\n".join(
         [
             f"\nIn {run_dir}:",
             indent(tabulate(files.items(), tablefmt="plain"), "  "),
             "Try next:",
-            f"  {rlpyt} eval {run_dir} --episodes 100",
-            f"  {rlpyt} resume {run_dir} --steps {steps}",
-            f"  {rlpyt} train {options.algo_name} {label(options.env)} --help     (every setting)",
+            f"  {rlpyt} eval {path} --episodes 100",
+            f"  {rlpyt} resume {path} --steps {steps}",
+            f"  {rlpyt} train {options.algo_name} {env} --help     (every setting)",
             f"  {rlpyt} train {_another(options.algo_name)} Acrobot-v1     (something else)",
         ]
     )

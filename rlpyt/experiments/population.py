@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -283,7 +284,7 @@ def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) ->
     try:
         train_population(runs, (), [progress_of_first(runs)], resume, evaluate)
     except SystemExit:
-        say(f"Resume with: {program()} resume {directory}")
+        say(f"Resume with: {program()} resume {quote(str(directory))}")
         unsaved = [path.name for path in runs if not has_checkpoint(path)]
         if unsaved:
             say(f"Without a checkpoint, to be started again: {', '.join(unsaved)}")
@@ -291,12 +292,12 @@ def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) ->
     finally:
         if returns:
             say(tabulate(returns.items(), tablefmt="plain"))
-    names = [path.name for path in runs]
+    names, shown = [path.name for path in runs], quote(str(directory))
     say(
         f"\nIn {directory}: {names[0]} to {names[-1]}. Try next:\n"
-        f"  {program()} plot {directory} -o curves.png\n"
-        f"  {program()} report {directory}\n"
-        f"  {program()} eval {directory / names[0]} --episodes 100"
+        f"  {program()} plot {shown} -o curves.png\n"
+        f"  {program()} report {shown}\n"
+        f"  {program()} eval {quote(str(directory / names[0]))} --episodes 100"
     )
 
 

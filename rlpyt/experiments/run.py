@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
@@ -256,8 +257,8 @@ def _check_run_dir(run_dir: Path, resume: bool) -> None:
         )
     if not resume and rundir.has_checkpoint(run_dir):
         raise FileExistsError(
-            f"{run_dir} contains another run. Resume it (rlpyt resume {run_dir}), or choose "
-            "another run_dir (--run-dir)."
+            f"{run_dir} contains another run. Resume it (rlpyt resume {quote(str(run_dir))}), or "
+            "choose another run_dir (--run-dir)."
         )
     if not resume and rundir.has_rows(run_dir):
         raise FileExistsError(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from shlex import quote
 
 from rlpyt.errors import UntrustedFile, WorkerError, itr_of
 from rlpyt.experiments.options import CONFIG, RunOptions
@@ -53,7 +54,7 @@ def showing_how_to_resume(run_dir: Path, how: str | None = None) -> Iterator[Non
         run_dir: run directory.
         how: command or call that resumes; ``None``: ``rlpyt resume``.
     """
-    hint = f"Resume with: {how or f'{program()} resume {run_dir}'}"
+    hint = f"Resume with: {how or f'{program()} resume {quote(str(run_dir))}'}"
     run_dir = run_dir.absolute()
     try:
         yield
@@ -73,7 +74,7 @@ def program() -> str:
     if shutil.which("rlpyt"):
         return "rlpyt"
     called = sys.argv[0]
-    return f"{sys.executable} -m rlpyt.cli.main" if called.endswith(".py") else called
+    return f"{quote(sys.executable)} -m rlpyt.cli.main" if called.endswith(".py") else quote(called)
 
 
 def check_files(run_dir: Path, links: bool) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rlpyt.sweeps.jobs import Job, JobDirectory
@@ -234,10 +235,11 @@ class LauncherLock(RunLock):
 
     def refusal(self, owner: dict[str, Any]) -> str:
         """Return the message for a second launcher."""
+        sweep = self.path.parent.parent
         return (
-            f"{self.path.parent.parent} already has a launcher: process "
+            f"{sweep} already has a launcher: process "
             f"{owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}. See "
-            f"`rlpyt status {self.path.parent.parent}`, or end that launcher first. If that "
+            f"`rlpyt status {quote(str(sweep))}`, or end that launcher first. If that "
             f"machine is lost, remove {self.path}."
         )
 
@@ -279,6 +281,6 @@ def _job_path(queue: Path, number: int) -> Path:
 
 def _taken(path: Path) -> FileExistsError:
     return FileExistsError(
-        f"{path} already holds a sweep: resume it (rlpyt sweep {path}), or choose another "
-        "directory."
+        f"{path} already holds a sweep: resume it (rlpyt sweep {quote(str(path))}), or choose "
+        "another directory."
     )

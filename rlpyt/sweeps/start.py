@@ -89,7 +89,8 @@ def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) 
     except AffinityError as error:
         if slots is None:
             error.args = (
-                f"{error} Resume on other hardware: rlpyt sweep {directory} --slots CODE",
+                f"{error} Resume on other hardware: rlpyt sweep {shlex.quote(str(directory))} "
+                "--slots CODE",
             )
         raise
     return _run(launcher)
@@ -122,7 +123,7 @@ def _hardware(about: About, resources: Resources | None = None) -> Hardware:
 
 def _run(launcher: Launcher) -> int:
     """Run the launcher, and print a summary."""
-    launcher.say(f"From another terminal: rlpyt status {launcher.sweep.path}")
+    launcher.say(f"From another terminal: rlpyt status {shlex.quote(str(launcher.sweep.path))}")
     try:
         code = launcher.run()
     except SourceError as error:
@@ -137,7 +138,7 @@ def _run(launcher: Launcher) -> int:
 
 
 def _summary(launcher: Launcher) -> str:
-    path, sweep = launcher.sweep.path, read_sweep(launcher.sweep.path)
+    path, sweep = shlex.quote(str(launcher.sweep.path)), read_sweep(launcher.sweep.path)
     counts = sweep.counts()
     counted_states = ", ".join(f"{number} {state}" for state, number in counts.items())
     lines = [f"{counted(len(sweep.runs), 'run')}: {counted_states or 'none'}."]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -437,3 +438,15 @@ def test_run_directories_have_names_that_a_file_system_takes(tmp_path, monkeypat
         options = default_options("ppo", "CartPole-v1").updated({"env": f"module:{name}"})
         with rundir.run_directory(options, None) as path:
             assert path.exists() and (name in path.name) is whole
+
+
+def test_commands_to_copy_quote_their_paths(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "my runs" / "a'b"
+    (path / "checkpoint" / "checkpoint-0").mkdir(parents=True)
+    with pytest.raises(SystemExit), rundir.showing_how_to_resume(path):
+        raise SystemExit(143)
+    command = capsys.readouterr().out.partition("Resume with: ")[2]
+    assert shlex.split(command)[-2:] == ["resume", str(path)]
+    with pytest.raises(FileExistsError) as error:
+        rlpyt.train("ppo", "CartPole-v1", run_dir=path, **SERIAL)
+    assert f"rlpyt resume {shlex.quote(str(path))})" in str(error.value)
