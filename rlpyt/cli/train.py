@@ -5,7 +5,8 @@ import dataclasses
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,8 +19,9 @@ from rlpyt.errors import itr_of
 from rlpyt.experiments.agents import CONTROL
 from rlpyt.experiments.finish import finish
 from rlpyt.experiments.hub import local_path
-from rlpyt.experiments.options import RunOptions, Settings, read_config
+from rlpyt.experiments.options import CONFIG, RunOptions, Settings, read_config
 from rlpyt.experiments.population import (
+    in_this_process,
     members_in,
     seed_directories,
     seeds_of,
@@ -42,7 +44,7 @@ from rlpyt.samplers.fault_policy import CAUSES, RESTART
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
-from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES
+from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, flattened
 from rlpyt.utils.recorded import has_marks
 from rlpyt.utils.text import counted
 
@@ -64,9 +66,6 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
-    code = _resumed(args)
-    if code is not None:
-        return code
     seeds, args = _without_seeds(args)
     if seeds is not None and debug:
         say("rlpyt: error: --debug is for one run: give --seed instead of --seeds", sys.stderr)
@@ -81,6 +80,9 @@ def main(args: Sequence[str]) -> int:
         blamed = blaming(Path(config), trusted)
         flags = _without_names(args, given, config)
         options, given_dir = read_flags(given.algo_name, given.env, flags, given)
+    code = _resumed(args, options, seeds)
+    if code is not None:
+        return code
     if seeds is not None:
         if torchrun.place() is not None or _early_flag("--seed", args) is not None:
             raise UsageError("--seeds cannot be combined with --seed or torchrun.")
@@ -116,8 +118,10 @@ def main(args: Sequence[str]) -> int:
     return 0
 
 
-def _resumed(args: Sequence[str]) -> int | None:
+def _resumed(args: Sequence[str], options: RunOptions, seeds: Sequence[int] | None) -> int | None:
     """With ``--resume auto``, resume the run in --run-dir and return the exit code.
+
+    Warns of flags that differ from the settings of the run, which it keeps.
 
     Returns:
         ``None`` if a run is to be started: there is none, or it ended before its first checkpoint;
@@ -130,14 +134,57 @@ def _resumed(args: Sequence[str]) -> int | None:
     if given is None or run_dir is None:
         raise UsageError("--resume auto requires --run-dir: the same one at each start.")
     if has_checkpoint(run_dir) or members_in(run_dir):
-        steps = _early_flag("--steps", args)
-        return resume.main([given, *(() if steps is None else ("--steps", steps)), "--complete"])
+        flags = [(flag, _early_flag(flag, args)) for flag in ("--steps", "--device")]
+        kept = [text for flag, value in flags if value is not None for text in (flag, value)]
+        if torchrun.is_first():
+            _warn_of_changed_flags(run_dir, options, seeds)
+        return resume.main([given, *kept, "--complete"])
     owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
     if has_rows(run_dir) and not owner:
         n = next(n for n in itertools.count(1) if not Path(f"{run_dir}.{n}").exists())
         run_dir.rename(f"{run_dir}.{n}")
         say(f"{run_dir} has no checkpoint: it is moved to {run_dir}.{n}, and a new run starts.")
     return None
+
+
+def _warn_of_changed_flags(run_dir: Path, options: RunOptions, seeds: Sequence[int] | None) -> None:
+    """Warn of options other than those of the run in a directory, or of the first of several.
+
+    Raises:
+        UsageError: it is a run of another algorithm or environment.
+    """
+    members = [] if (run_dir / CONFIG).exists() else members_in(run_dir)
+    first = next(iter(members), run_dir)
+    if not (first / CONFIG).exists():
+        return  # of a script
+    own, _ = read_config(first, trust=True)  # which imports nothing
+    if own.title != options.title:
+        raise UsageError(
+            f"{run_dir} is a run of {own.title}, got {options.title}. Give another --run-dir."
+        )
+    fields = plain_fields(algorithm_class(options.algo_name))
+    defaults = {name: item.default for name, item in fields.items()}
+    given = _by_flag(in_this_process(options) if members else options, defaults)
+    has = _by_flag(own, defaults)
+    if torchrun.place() is not None:
+        given["ranks"] = has["ranks"]
+    if members:
+        given["seed"] = has["seed"]
+        given["seeds"] = sorted(f"seed_{seed}" for seed in seeds or [options.seed])
+        has["seeds"] = sorted(path.name for path in members)
+    changed = [f"--{k}" for k in sorted(given.keys() | has) if given.get(k) != has.get(k)]
+    if changed:
+        warnings.warn(
+            f"{run_dir} is resumed with its own settings, so these that differ have no effect: "
+            f"{', '.join(changed)}. For other settings, start a new run in another --run-dir."
+        )
+
+
+def _by_flag(options: RunOptions, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a resumed run keeps, by flag; those of the algorithm complete."""
+    free = {"steps": 0, "device": "", "algo": {**defaults, **options.algo}}
+    described = flattened(options.updated(free).described())
+    return {name.replace("_", "-"): value for name, value in described.items()}
 
 
 def _without_seeds(args: Sequence[str]) -> tuple[list[int] | None, list[str]]:

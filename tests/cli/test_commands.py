@@ -701,6 +701,33 @@ def test_the_same_command_starts_resumes_and_completes_a_run(tmp_path, capsys, m
     assert iterations == [0, 1, 2, 3, 4]
 
 
+def effects(recwarn):
+    """What is said to have no effect, since the last call."""
+    said = [str(w.message) for w in recwarn if "have no effect" in str(w.message)]
+    recwarn.clear()
+    return [text.partition("effect: ")[2].partition(". For")[0] for text in said]
+
+
+def test_flags_that_a_resumed_run_does_not_take_are_named(tmp_path, capsys, recwarn):
+    run_dir = tmp_path / "run"
+    assert same_command(run_dir, "--steps", "32") == 0
+    assert same_command(run_dir, "--steps", "48", "--device", "cpu") == 0
+    assert effects(recwarn) == []
+    changed = ("--algo.learning-rate", "0.01", "--seed", "5")
+    assert same_command(run_dir, "--steps", "48", *changed) == 0
+    assert effects(recwarn) == ["--algo.learning-rate, --seed"]
+    other = ("dqn", "CartPole-v1", "--run-dir", str(run_dir), "--resume", "auto")
+    assert rlpyt_command("train", *other) == 2
+    assert "is a run of ppo on CartPole-v1, got dqn on" in capsys.readouterr().err
+
+
+def test_other_seeds_than_those_of_a_resumed_population_are_named(tmp_path, recwarn):
+    flags = ("--steps", "32", "--eval-episodes", "0", "--seeds")
+    for seeds in ("0,1", "0-1", "0-2"):
+        assert same_command(tmp_path / "runs", *flags, seeds) == 0
+    assert effects(recwarn) == ["--seeds"]
+
+
 def test_a_run_without_checkpoint_is_started_anew(tmp_path, capsys):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
