@@ -420,8 +420,9 @@ class Run:
         inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
         self.agent.set_deterministic(deterministic, self.itr)
         action, _ = self.agent.step(*inputs)
-        self._prev_action = buffer_func(numpify_buffer(action), np.take, 0, 0)
-        action = self._prev_action
+        chosen = numpify_buffer(action)
+        self._prev_action = buffer_func(chosen, np.take, 0, 0)
+        action = buffer_func(chosen, np.take, 0, 0)  # another one, which the environment may change
         if self._bounds is not None:
             action = clipped(action, self._bounds)
         if is_gym:

@@ -1,6 +1,7 @@
 """rlpyt's loop over steps on the host: training, decorrelation, evaluation and evolution."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,21 @@ class Rollout:
         self.waiting: dict[int, Any] = {}
         self._leaves = leaves_of(step)
         self._needs_reset = needs_reset(step)
-        self._bounds = bounds_of(env_batch.spaces.action)
         self._null_action = env_batch.spaces.action.null_value()
+        self._given = self._actions_given()
+
+    def _actions_given(self) -> Callable[[Any], Any] | None:
+        """Return a function of the record's actions [B, ...] that makes those for environments.
+
+        They are arrays of their own, since environments may change them. Single environments get
+        scalars, which they cannot: ``None``.
+        """
+        bounds = bounds_of(self.env_batch.spaces.action)
+        if bounds is not None:
+            return partial(clipped, bounds=bounds)
+        null = self._null_action
+        scalar = not isinstance(null, tuple) and np.ndim(null) == 0
+        return None if scalar and self.env_batch.can_hold else partial(buffer_func, func=np.copy)
 
     def write_into(self, samples_np: NamedArrayTuple) -> None:
         """Record into these columns of a batch from now on."""
@@ -79,7 +93,7 @@ class Rollout:
             The number of steps taken, below T if ``on_done`` or the policy ended the rollout.
         """
         step, env_batch, policy = self.step, self.env_batch, self.policy
-        bounds, watch, progress = self._bounds, self.watch, env_batch.progress
+        given, watch, progress = self._given, self.watch, env_batch.progress
         write_observation, write_action = self.write_observation, self.write_action
         write_env, waiting = self.write_env, self.waiting
         policy.begin(T)
@@ -95,7 +109,7 @@ class Rollout:
                 self.zero_waiting_rows()
             for batch, record in write_action:
                 batch[t] = record
-            action = step.action if bounds is None else clipped(step.action, bounds)
+            action = step.action if given is None else given(step.action)
             done = env_batch.advance(step, action, watch)
             if waiting:
                 self.zero_waiting_rows()

@@ -1,16 +1,21 @@
 """``Rollout``: what is recorded, nulled and left alone while environments are stepped."""
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import CountEnv
+from rlpyt.envs.vector import adapt
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import make_env_batch
 from rlpyt.samplers.policy_source import StepRecord
 from rlpyt.samplers.rollout import RandomPolicy, Rollout
-from rlpyt.utils.buffer import buffer_from_example
+from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
 
 LENGTH = 3  # of every episode
 
@@ -26,8 +31,10 @@ class Ones:
         self.began = T
 
     def act(self, t):
-        self.shown.append((self.step.action.copy(), self.step.reward.copy(), self.step.done.copy()))
-        self.step.action[:] = 1
+        inputs = self.step.action, self.step.reward, self.step.done
+        self.shown.append(tuple(buffer_func(x, np.copy) for x in inputs))
+        for leaf in leaves_of(self.step.action):
+            leaf[:] = 1
         return t != self.ends_at
 
     def finish(self):
@@ -129,3 +136,43 @@ def test_random_actions_are_taken_as_often_as_asked(vector):
     rollout.run(4)
     assert taken.tolist() == n_steps
     assert not rollout.env_batch.held
+
+
+class Overwrites(gymnasium.Env):
+    """Changes the actions that it is given."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, space):
+        self.action_space = space
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        for part in action.values() if isinstance(action, dict) else (action,):
+            part[...] = 7
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class OverwritesAll(CartPoleVectorEnv):
+    def step(self, action):
+        result = super().step(action)
+        action[:] = 0
+        return result
+
+
+INNER = {
+    "a": spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    "b": spaces.Box(-2, 2, (2,), np.float32),
+    "c": spaces.MultiDiscrete([3, 4]),
+}
+
+
+@pytest.mark.parametrize("space", [*INNER.values(), spaces.Dict(INNER), None])
+def test_environments_that_change_their_actions_leave_those_of_the_agent(space):
+    env = adapt(OverwritesAll(2)) if space is None else GymEnvWrapper(Overwrites(space))
+    rollout, policy = rollout_of(envs=[env])
+    assert rollout.run(2) == 2
+    previous, _, _ = policy.shown[1]
+    assert all((leaf == 1).all() for leaf in leaves_of(previous))
