@@ -18,7 +18,7 @@ class CollectorContext:
         where: function that returns a description of the current activity, for warnings.
         warns: True until the process has warned of observations outside their bounds; False from
             the start in processes whose environments another one has, too.
-        noted: warnings of first observations that the process has given.
+        noted: warnings of spaces and first observations that the process has given.
     """
 
     seed: int = 0

@@ -23,7 +23,13 @@ from rlpyt.samplers.batch_checks import BatchChecks
 from rlpyt.samplers.collectors import BaseCollector, Collector
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import is_batch
-from rlpyt.samplers.environments import check_spaces, close_quietly, takes_rows, with_rows
+from rlpyt.samplers.environments import (
+    check_spaces,
+    close_quietly,
+    other_bounds,
+    takes_rows,
+    with_rows,
+)
 from rlpyt.samplers.evaluation import BaseEvalCollector, EvalCollector
 from rlpyt.samplers.fault_policy import FaultLimit, FaultPolicy
 from rlpyt.samplers.policy_source import ServerChannel, StepRecord
@@ -195,6 +201,10 @@ class EnvWorker:
                     "object again, which all rows would step. Create it inside the function."
                 )
             known.add(own)
+            differing = other_bounds(env, spaces, where)
+            if differing and self.context.warns and "bounds" not in self.context.noted:
+                self.context.noted.add("bounds")
+                warnings.warn(differing)
             n = env.n if is_batch(env) else 1
             if any(row_kwargs is not kwargs for row_kwargs in kwargs_of[row : row + n]):
                 close_quietly([env])

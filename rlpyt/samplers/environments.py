@@ -14,6 +14,7 @@ from rlpyt.envs.base import Env, EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
+from rlpyt.spaces.record import record_of
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.seed import undisturbed
 
@@ -106,6 +107,22 @@ def check_spaces(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> None:
                 f"{where}: {name}_space must be that of the sampler's first environment, {first}, "
                 f"got {space}."
             )
+
+
+def other_bounds(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> str | None:
+    """Return a warning if the actions of an environment have other bounds than ``expected``."""
+    own = EnvSpaces(env.observation_space, env.action_space)
+    bounds = [
+        [(part.get("low"), part.get("high")) for part in record_of(spaces)["action"]]
+        for spaces in (expected, own)
+    ]
+    if bounds[0] == bounds[1]:
+        return None
+    return (
+        f"{where}: actions must have the bounds of the sampler's first environment, "
+        f"{expected.action}, got {env.action_space}. The policy acts in the former. Let all "
+        "declare the same bounds, for example by gymnasium.wrappers.RescaleAction."
+    )
 
 
 def _signature(space: object) -> tuple[Any, ...]:

@@ -197,3 +197,24 @@ def test_a_close_that_does_not_return_is_said(monkeypatch, capsys):
     close_quietly([Slow(), CountEnv()])
     said = capsys.readouterr().err
     assert said.count("close()") == 1 and "close() of Slow has not returned" in said
+
+
+def pendulum(bound=2.0):
+    env = gymnasium.make("Pendulum-v1")
+    return GymEnvWrapper(
+        gymnasium.wrappers.RescaleAction(env, np.float32(-bound), np.float32(bound))
+    )
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+@pytest.mark.parametrize("bounds", [(2, 2, 2), (2, 5, 3)])
+def test_other_bounds_of_actions_are_said_once(bounds, evaluates, recwarn):
+    given = [dict(bound=bound) for bound in bounds]
+    more = dict(env_kwargs=given)
+    if evaluates:
+        more = {**EVALUATION, "env_kwargs": given[0], "eval_env_kwargs": given[1]}
+    sampler = SerialSampler(EnvCls=pendulum, batch_T=2, batch_B=3, **more)
+    sampler.initialize(MujocoFfAgent(), seed=0)
+    sampler.shutdown()
+    said = [str(w.message) for w in recwarn if "must have the bounds" in str(w.message)]
+    assert len(said) == (bounds[1] != 2)
