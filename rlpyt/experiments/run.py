@@ -26,7 +26,7 @@ from rlpyt.experiments.registry import check_env_maker
 from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
-from rlpyt.samplers.env_batch import bounds_of, clipped
+from rlpyt.samplers.env_batch import bounds_of, clipped, is_batch
 from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
@@ -352,8 +352,19 @@ class Run:
         return f"Run({str(self.path)!r}: {self.name}, iteration {self.itr})"
 
     def env(self, render: bool = False) -> Any:
-        """Make an environment as in training, which can render images if ``render``."""
-        return self.recipe.make(render)
+        """Make an environment as in training, which can render images if ``render``.
+
+        Raises:
+            ValueError: it is a vector environment.
+        """
+        env = self.recipe.make(render)
+        if is_batch(env):
+            raise ValueError(
+                f"episodes are played in a single environment, but {label(self.recipe.EnvCls)} "
+                f"makes {env.n}. Give one: rlpyt.load({str(self.path)!r}, env=...). In training, "
+                "eval_interval_steps (--eval-interval-steps) evaluates in vector environments."
+            )
+        return env
 
     def reset(self) -> None:
         """Reset the recurrent state and the previous action, at the start of an episode."""

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ import rlpyt
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.pg.ppo import PPO
+from rlpyt.envs.vector import make_vec
 from rlpyt.errors import ConcurrentRunError, NonFiniteError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.api import options_of
@@ -450,3 +452,39 @@ def test_commands_to_copy_quote_their_paths(tmp_path, capsys, monkeypatch):
     with pytest.raises(FileExistsError) as error:
         rlpyt.train("ppo", "CartPole-v1", run_dir=path, **SERIAL)
     assert f"rlpyt resume {shlex.quote(str(path))})" in str(error.value)
+
+
+def two_cartpoles():
+    return make_vec("CartPole-v1", num_envs=2)
+
+
+def test_a_run_of_vector_environments_is_evaluated_in_a_single_one(tmp_path):
+    path = tmp_path / "run"
+    run = rlpyt.train("ppo", two_cartpoles, steps=32, minibatches=2, run_dir=path, **SERIAL)
+    with pytest.raises(ValueError, match=r"two_cartpoles makes 2\..*rlpyt.load\(.*env=") as error:
+        run.evaluate(1)
+    assert "--eval-interval-steps" in str(error.value)
+    assert rlpyt.load(path, env="CartPole-v1").evaluate(1).lengths[0] > 0
+
+
+class Overwrites(gymnasium.Env):
+    """Changes the actions that it is given."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.MultiDiscrete([2, 3])
+
+    def reset(self, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        action[...] = 1
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def test_the_previous_action_is_the_one_that_was_chosen(tmp_path):
+    settings = dict(agent=dict(memory="lstm", hidden_sizes=[4]), minibatches=2, steps=32)
+    run = rlpyt.train("ppo", Overwrites, run_dir=tmp_path / "run", **settings, **SERIAL)
+    chosen = run.act(np.zeros(2, np.float32))
+    before = chosen.copy()
+    chosen[...] = 1 - before
+    assert np.array_equal(run._prev_action, before)
