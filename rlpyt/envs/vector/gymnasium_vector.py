@@ -101,10 +101,13 @@ class GymnasiumVectorEnv(SourceAdapter):
         self._seed_list = True
 
     def _raise_no_partial_reset(self, envs: object, problem: str) -> None:
+        remedy = "use AutoresetMode.SAME_STEP,"
+        if self.mode is SAME_STEP:
+            remedy = "take no random steps at the start (max_decorrelation_steps=0 of the sampler),"
         raise UnsupportedVectorEnv(
             f'{envs} {problem} reset(options={{"reset_mask": mask}}), so single rows cannot be '
-            "reset. Support the mask (and pass partial_reset=True to GymnasiumVectorEnv), use "
-            "AutoresetMode.SAME_STEP, or batch single environments: "
+            "reset. Support the mask (and pass partial_reset=True to GymnasiumVectorEnv), "
+            f"{remedy} or batch single environments: "
             "rlpyt.envs.vector.make_vec(id, vectorization_mode='sync')."
         )
 
