@@ -12,6 +12,7 @@ DISABLED    returns the final observation, and waits        as NEXT_STEP; resets
 =========== =============================================== ========================================
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +34,7 @@ from rlpyt.envs.vector.partial_reset import (
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
 from rlpyt.spaces.action_mask import FIELD, action_mask_of
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, leaves_of
 
 NEXT_STEP, SAME_STEP, DISABLED = (
     AutoresetMode.NEXT_STEP,
@@ -99,6 +100,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
+        self._final_differs = False  # SAME_STEP: from the first observation of the next episode
 
     def _raise_no_partial_reset(self, envs: object, problem: str) -> None:
         remedy = "use AutoresetMode.SAME_STEP,"
@@ -218,7 +220,19 @@ class GymnasiumVectorEnv(SourceAdapter):
             put_rows(
                 result, rows, take_rows(self._checked_observation(final, "final_obs of step"), rows)
             )
+        if not self._final_differs:
+            self._compare_final(take_rows(result, rows), take_rows(observation, rows))
         return result
+
+    def _compare_final(self, final: Elements, first: Elements) -> None:
+        """Warn if the first final observations are the first ones of the next episodes."""
+        self._final_differs = True
+        if all(map(np.array_equal, leaves_of(final), leaves_of(first))):
+            warnings.warn(
+                f"info['final_obs'] of {self.source} is the first observation of the next episode. "
+                "If the environments return the same array at every step, SAME_STEP overwrites the "
+                "final observation: return copies, or use AutoresetMode.NEXT_STEP."
+            )
 
 
 def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:

@@ -333,3 +333,36 @@ def test_results_that_are_no_batches_are_named(changed, message):
     envs.reset()
     with pytest.raises(UnsupportedVectorEnv, match=message):
         envs.step(np.zeros(3, int))
+
+
+class OneArray(CountGym):
+    """Returns the same array at every step."""
+
+    def reset(self, seed=None, options=None):
+        observation, info = super().reset(seed=seed, options=options)
+        self.own = np.array(observation)
+        return self.own, info
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        self.own[...] = observation
+        return self.own, *rest
+
+
+class ResetsInPlace(OneArray):
+    def reset(self, seed=None, options=None):
+        before = getattr(self, "own", None)
+        observation, info = super().reset(seed=seed, options=options)
+        if before is not None:
+            before[...] = observation
+            self.own = before
+        return self.own, info
+
+
+@pytest.mark.parametrize("Env, said", [(CountGym, 0), (OneArray, 0), (ResetsInPlace, 1)])
+@pytest.mark.parametrize("Vector", [SyncVectorEnv, AsyncVectorEnv])
+def test_final_observations_that_a_reset_overwrites_are_said_once(Vector, Env, said, recwarn):
+    envs = adapt(Vector([lambda: Env(length=3)] * 2, autoreset_mode=SAME_STEP))
+    run(envs, seeds=SEEDS[:2])
+    envs.close()
+    assert sum("return copies" in str(w.message) for w in recwarn) == said
