@@ -11,6 +11,7 @@ from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import leaves_of
 
 IMAGE_DIM = 3
+WHOLE = 2.0**24  # float32 holds each whole number up to this one
 
 
 class Finding(NamedTuple):
@@ -120,6 +121,7 @@ def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -
         except (AttributeError, TypeError, ValueError):  # a custom space, or a ragged list
             continue
         if found is None or found.kind == "finite":
+            warning = warning or (None if is_category else _too_large(path, array))
             continue
         text = f"{found.what}. {found.fix[0].upper()}{found.fix[1:]}"
         if found.kind == "structure":
@@ -137,6 +139,19 @@ def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -
             raise ValueError(text)
         warning = warning or text
     return warning
+
+
+def _too_large(path: str, array: NDArray[Any]) -> str | None:
+    """Return a warning if float32, in which networks compute, does not hold each whole number."""
+    sizes = np.abs(np.asarray(array, np.float64))
+    largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
+    if largest <= WHOLE:
+        return None
+    return (
+        f"{path} has the number {largest:.6g}. Networks read it as float32, whose numbers of this "
+        f"size are {np.spacing(np.float32(largest)):g} apart. Subtract an offset or rescale it in "
+        "the environment."
+    )
 
 
 def strict_bounds(space: Space) -> tuple[Any, Any] | None:

@@ -81,3 +81,13 @@ def test_objects_are_named_with_their_part():
         check_first(ours, ours.convert(dict(x=np.array([0, None], object))))
     found = find_difference("observation", GymSpaceWrapper(IMAGE), "text")
     assert found is not None and found.kind == "structure"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32, np.uint32])
+def test_numbers_that_networks_cannot_tell_apart_are_said(dtype):
+    space = GymSpaceWrapper(G.Box(0, 4e9, (2,), dtype))
+    said = check_first(space, space.convert(np.array([0, 1.7e9], dtype)))
+    assert "1.7e+09" in said and "128 apart" in said
+    assert check_first(space, space.convert(np.array([0, 2**24], dtype))) is None
+    if dtype in (np.float64, np.float32):
+        assert check_first(space, space.convert(np.array([np.inf, np.nan], dtype))) is None
