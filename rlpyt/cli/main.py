@@ -31,7 +31,7 @@ from rlpyt.utils.processes import start_fork_server
 COMMANDS = {
     "train": "train an agent: rlpyt train ppo CartPole-v1",
     "sweep": "train many runs from a grid or a search, on this machine or a cluster",
-    "status": "show the status of a sweep: rlpyt status data/my-sweep",
+    "status": "show the status of a sweep or run: rlpyt status data/my-sweep",
     "resume": "resume a run from its latest checkpoint",
     "eval": "play episodes with a trained agent and report the returns",
     "record": "record a video of a trained agent",

@@ -1,28 +1,38 @@
-"""``rlpyt status DIR``: show the status of a sweep."""
+"""``rlpyt status DIR``: show the status of a sweep, or of a run."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
+import psutil
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
+from rlpyt.experiments.options import CONFIG, read_options
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+from rlpyt.utils.fork_server import TITLE
 from rlpyt.utils.logging.console import printable, say
+from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted, duration
 
 DESCRIPTION = """Show the status of a sweep: which runs are done, running, queued or failed.
 
 DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
-is over; Ctrl-C stops the display, not the sweep."""
+is over; Ctrl-C stops the display, not the sweep. For the directory of a run: its progress, and
+whether each of its processes computes, waits or is stopped."""
+
+STEPS, SPEED = "Diagnostics/CumSteps", "Diagnostics/StepsPerSecond"
+CPU_S = 0.5  # time over which the use of a core is measured
 
 ALIGNMENTS = {  # by title of the column
     "run": "left",
@@ -42,7 +52,7 @@ PRIORITY = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}
 class Status:
     """Arguments of the command."""
 
-    directory: tyro.conf.Positional[Path]  # directory of the sweep
+    directory: tyro.conf.Positional[Path]  # directory of the sweep or run
     once: bool = False  # show the table once, also on a terminal
     interval_s: float = 2.0  # seconds between refreshes
     json: Annotated[bool, tyro.conf.arg(name="json")] = False  # print everything as JSON
@@ -53,6 +63,10 @@ def main(args: Sequence[str]) -> int:
     command = parse(Status, args, prog="rlpyt status", description=DESCRIPTION)
     if not 0 < command.interval_s < float("inf"):
         raise UsageError(f"--interval-s must be positive and finite, got {command.interval_s:g}.")
+    if (command.directory / CONFIG).exists():
+        found = run_status(command.directory)
+        say(json.dumps(found, indent=1) if command.json else "\n".join(_run_lines(found)))
+        return 0
     sweep = read_sweep(command.directory)
     if command.json:
         print(json.dumps(as_dict(sweep), indent=1, default=str))
@@ -62,6 +76,77 @@ def main(args: Sequence[str]) -> int:
         _draw_until_over(command)
         sweep = read_sweep(command.directory)
     return 1 if sweep.counts().get("failed") else 0
+
+
+def run_status(run_dir: Path) -> dict[str, Any]:
+    """Return the status of a run on this machine: numbers of its newest row, and its processes.
+
+    Each process has a name, ``pid``, ``state`` of the operating system, the share of a ``core``
+    that it uses now, the resident ``memory`` in bytes, and the ``seconds`` since its start.
+    """
+    lock, row = RunLock(run_dir), last_row(run_dir / "progress.csv")
+    pid, processes = lock.process(), []
+    if pid is not None:
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        for process in family:
+            with contextlib.suppress(psutil.Error):
+                process.cpu_percent()
+        time.sleep(CPU_S)
+        for process in family:
+            with contextlib.suppress(psutil.Error):
+                processes.append(
+                    {
+                        "name": "training" if process.pid == pid else _name_of(process),
+                        "pid": process.pid,
+                        "state": process.status(),
+                        "core": process.cpu_percent() / 100,
+                        "memory": process.memory_info().rss,
+                        "seconds": time.time() - process.create_time(),
+                    }
+                )
+    files = [path.stat().st_mtime for path in (run_dir / "progress.csv",) if path.exists()]
+    return {
+        "run": read_options(run_dir).title,
+        "owner": lock.owner(),
+        "steps": row.get(STEPS),
+        "total_steps": read_options(run_dir).steps,
+        "steps_per_second": row.get(SPEED),
+        "return": row.get("ReturnAverage"),
+        "seconds_since_row": time.time() - files[0] if files else None,
+        "worker_restarts": row.get("Diagnostics/WorkerRestarts"),
+        "void_steps": row.get("Diagnostics/VoidSteps"),
+        "processes": processes,
+    }
+
+
+def _name_of(process: psutil.Process) -> str:
+    """Return the name of a process that a run has started."""
+    line = " ".join(process.cmdline())
+    for helper in ("forkserver", "resource_tracker"):
+        if f"multiprocessing.{helper}" in line and not process.name().startswith(TITLE):
+            return helper.replace("_", " ")
+    return process.name().removeprefix(TITLE)
+
+
+def _run_lines(found: Mapping[str, Any]) -> list[str]:
+    """Return the status of a run as lines."""
+    steps, total = found["steps"] or 0, found["total_steps"]
+    parts = [f"{found['run']}: {steps:,.0f} of {total:,} steps"]
+    parts += [f"{found['steps_per_second']:,.0f} steps/s"] if found["steps_per_second"] else []
+    if found["seconds_since_row"] is not None:
+        parts.append(f"newest row {duration(found['seconds_since_row'])} ago")
+    if found["worker_restarts"] or found["void_steps"]:
+        restarts = counted(int(found["worker_restarts"] or 0), "worker restart")
+        parts.append(f"{restarts}, {found['void_steps']:,.0f} void steps")
+    parts.append(found["owner"] or "not running")
+    columns = ["process", "pid", "state", "core", "memory", "for"]
+    rows = [
+        (p["name"], p["pid"], p["state"], f"{p['core']:.0%}", f"{p['memory'] / 2**20:,.0f} MB",
+         duration(p["seconds"]))
+        for p in found["processes"]
+    ]  # fmt: skip
+    table = tabulate(rows, columns, "plain").split("\n") if rows else []
+    return [" · ".join(parts), *[""] * bool(rows), *table]
 
 
 def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:

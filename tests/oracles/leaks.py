@@ -44,9 +44,11 @@ def take_stock() -> Stock:
 def left_since(before: Stock, patience_s: float = 10.0) -> dict[str, list[str]]:
     """Return what was not there before and stays for ``patience_s``; empty if there is no leak.
 
-    Names in shared memory that other programs on the machine have mapped do not count.
+    Names in shared memory that other programs on the machine have mapped do not count. Those that
+    no process has mapped may be left by a program that another worker of pytest has killed, until
+    its resource tracker removes them: they count after six times as long.
     """
-    deadline = time.monotonic() + patience_s
+    start = time.monotonic()
     suspects: frozenset[str] | None = None  # names created during the wait are not leaks
     while True:
         now = take_stock()
@@ -58,7 +60,8 @@ def left_since(before: Stock, patience_s: float = 10.0) -> dict[str, list[str]]:
             "files": sorted((now.files - before.files).elements()),
         }
         left = {kind: things for kind, things in left.items() if things}
-        if not left or time.monotonic() > deadline:
+        patience = patience_s if left.keys() - {"names"} else 6 * patience_s
+        if not left or time.monotonic() > start + patience:
             return left
         time.sleep(0.05)
 

@@ -1,11 +1,13 @@
 """Runs whose environments and workers fail, and go on (on_fault)."""
 
 import csv
+import os
 
 import numpy as np
 import pytest
 
 import rlpyt
+from rlpyt.cli import status
 from rlpyt.envs.toy import CountEnv
 from tests.faulty import FaultError, FaultyEnv
 
@@ -96,3 +98,25 @@ def test_an_environment_that_always_fails_at_once_ends_the_run(tmp_path):
     with pytest.raises(FaultError, match="reset 30") as caught:
         run(tmp_path, "a2c", env_args={}, on_fault=policy, env=NoMoreResets)
     assert "heals at most 5 in a row" in str(caught.value.__notes__)
+
+
+def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, capsys):
+    seen = []
+
+    class Look(rlpyt.Hook):
+        def on_iteration(self, runner, itr):
+            if itr == 12:
+                capsys.readouterr()
+                status.main([str(tmp_path / "run")])
+                seen.append(capsys.readouterr().out)
+
+    sampler = dict(kind="cpu", batch_T=16, batch_B=4)
+    run(tmp_path, "a2c", sampler=sampler, hooks=[Look()])
+    title, _, columns, training, *others = seen[0].splitlines()
+    assert "a2c on " in title and "of 1,024 steps" in title and " void steps · process " in title
+    assert columns.split() == ["process", "pid", "state", "core", "memory", "for"]
+    assert training.split()[:3] == ["training", str(os.getpid()), "running"]
+    assert {"worker 0", "worker 1"} <= {line[:8] for line in others}
+    capsys.readouterr()
+    status.main([str(tmp_path / "run")])
+    assert capsys.readouterr().out.splitlines()[0].endswith("not running")

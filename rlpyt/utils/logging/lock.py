@@ -114,6 +114,11 @@ class RunLock:
                 return ""
         return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
 
+    def process(self) -> int | None:
+        """Return the pid of the owner, ``None`` if it is on another host or there is none."""
+        owner = self._written_owner()
+        return owner["pid"] if self.owner() and not _is_elsewhere(owner) else None
+
     def forget(self, hosts: Collection[str] | None = None) -> None:
         """Remove a lock whose owner on another host is known to have ended.
 
