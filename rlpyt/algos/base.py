@@ -63,7 +63,7 @@ class RlAlgorithm(Recorded):
     recorded_fields: ClassVar[tuple[str, ...]] = ()  # those of them that are given to ``record``
     OptInfo: ClassVar[Any] = namedtuple("OptInfo", ())  # named tuple of the others
     bootstrap_value = False  # True if samplers record ``agent.value``
-    final_observation = False  # True if samplers record final observations of truncated episodes
+    final_observation = False  # True if samplers record final observations
     update_counter = 0
     min_itr_learn = 0  # number of iterations before learning begins
     rank = 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.weights import share_weights
+from rlpyt.envs.base import build_env
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
 from rlpyt.samplers.environments import Around, try_environment
@@ -322,7 +324,7 @@ class BaseSampler(FixedWhileRunning):
             around: context for the environment's calls in this process.
         """
         kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
-        return try_environment(
+        examples = try_environment(
             self.EnvCls,
             kwargs[0],
             in_child,
@@ -330,6 +332,8 @@ class BaseSampler(FixedWhileRunning):
             self.start_timeout_s,
             around,
         )
+        examples.make_env = partial(build_env, self.EnvCls, kwargs[0])
+        return examples
 
     def _initialize_agent(self, share_memory: bool, rank: int = 0, world_size: int = 1) -> None:
         """Initialize the agent's model and clear its recurrent state."""

@@ -61,7 +61,7 @@ class BaseCollector:
 
     Attributes:
         records_final_observations: True if the collector writes ``samples.env.final_observation``
-            where an episode is truncated. Otherwise the field does not exist, and algorithms that
+            where an episode ends. Otherwise the field does not exist, and algorithms that
             bootstrap from it treat truncations as terminal. A subclass that overrides
             ``collect_batch`` must set it again.
         check_finite: True to end the run if observations or rewards are NaN or infinite. A subclass
@@ -275,14 +275,16 @@ class Collector(DecorrelatingStartCollector):
     ) -> tuple[Any, list[Any], list[Any]]:
         """Fill one batch with T steps of every environment."""
         self._completed: list[Any] = []
-        self._timed_out_at = -1  # index of the last step in which an episode was truncated
+        self._last_ended: tuple[int, list[int]] = -1, []  # last step in which episodes ended, rows
         self._ended[...] = False
         for batch, record in self._write_first:
             batch[0] = record
         self.rollout.run(self.batch_T)
         if self._write_last:
-            timed_out = self._timed_out_at == self.batch_T - 1  # in the last step
-            rows: Any = ~self._timeout if timed_out else ...  # type: ignore[operator]
+            t, ended = self._last_ended
+            rows: Any = ...
+            if t == self.batch_T - 1:
+                rows = np.setdiff1d(np.arange(self.env_batch.B), ended)
             for batch, record in self._write_last:
                 batch[rows] = record[rows]
         if self._stats is not None:
@@ -297,14 +299,15 @@ class Collector(DecorrelatingStartCollector):
         if self._timeout is not None:
             timed_out = [b for b in done if self._timeout[b]]
             if timed_out:
-                self._timed_out_at = t
                 final = step.observation[timed_out]
                 if self.check_finite:
                     check_final_observations(final, timed_out, self.context)
                 self.policy.record_timeout_values(t, timed_out, step.observation)
                 if self._final_observation is not None:
                     check_final_masks(final, timed_out, self.context, env_batch.spaces.action)
-                    self._final_observation[t, timed_out] = final
+        if self._final_observation is not None:
+            self._last_ended = t, done
+            self._final_observation[t, done] = step.observation[done]
         self._ended[t, to_reset] = True
         if self._stats is None:
             for b in to_reset:

@@ -98,7 +98,7 @@ class Sampler(BaseSampler):
             rank, world_size: index of this sampler, and number of samplers of the run.
             worker_process: ignored, an argument of rlpyt (2019).
             final_observation: add the field ``final_observation`` to ``samples.env``, with the true
-                final observations of truncated episodes, if the collector records them.
+                final observations of episodes, if the collector records them.
             examples, slots: examples and batches to ``fill``, passed by an asynchronous sampler.
 
         Returns:

@@ -182,7 +182,7 @@ class TensorCollector:
             pairs = zip(leaves_of(env.final_observation), leaves_of(self._observation), strict=True)
             for final, observation in pairs:
                 final[missing] = observation[missing]
-                row = timeout[T - 1].view(-1, *(1,) * (final.dim() - 2))
+                row = env.done[T - 1].view(-1, *(1,) * (final.dim() - 2))
                 final[T - 1] = torch.where(row, final[T - 1], observation[T])
 
     def _final_values(self, where: tuple[Tensor, ...]) -> Any:

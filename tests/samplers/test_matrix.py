@@ -314,7 +314,7 @@ class Surprises(TrajInfo):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
-def test_true_final_observations_are_recorded_where_episodes_are_truncated(SamplerCls, kind):
+def test_true_final_observations_are_recorded_where_episodes_end(SamplerCls, kind):
     sampler = SamplerCls(
         EnvCls=ShapedCountEnv, env_kwargs=dict(kind=kind, length=3, fixed=True), batch_T=T,
         batch_B=B, max_decorrelation_steps=0,
@@ -322,8 +322,8 @@ def test_true_final_observations_are_recorded_where_episodes_are_truncated(Sampl
     sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=3, final_observation=True)
     try:
         samples, _ = sampler.obtain_samples(0)
-        at = samples.env.env_info.timeout
-        assert at.any() and not at.all()
+        at, timeout = samples.env.done, samples.env.env_info.timeout
+        assert timeout.any() and (at & ~timeout).any() and not at.all()
         final = buffer_func(samples.env.final_observation, lambda x: x[at])
         last = buffer_func(samples.env.observation, lambda x: x[at])
         assert time_of(final).tolist() == [3] * int(at.sum())
@@ -343,19 +343,20 @@ def test_the_observation_after_a_batch_is_that_before_the_next_one(SamplerCls, b
     )  # fmt: skip
     sampler.initialize(EchoAgent(), affinity=dict(n_workers=2), seed=3, final_observation=True)
     try:
-        after = timeout = None
-        n_timeouts = 0
+        after = done = None
+        n_timeouts = n_terminated = 0
         for itr in range(5):
             samples, _ = sampler.obtain_samples(itr)
             first = buffer_func(samples.env.observation, lambda x: x[0].clone())
             if after is not None:
                 for x, y in zip(leaves_of(first), leaves_of(after), strict=True):
-                    assert torch.equal(x[~timeout], y[~timeout])
-            timeout = samples.env.env_info.timeout[-1].clone()
+                    assert torch.equal(x[~done], y[~done])
+            done, timeout = samples.env.done[-1].clone(), samples.env.env_info.timeout[-1]
             after = buffer_func(samples.env.final_observation, lambda x: x[-1].clone())
             n_timeouts += int(timeout.sum())
-            assert (time_of(after)[timeout] == 3).all()
-        assert n_timeouts
+            n_terminated += int((done & ~timeout).sum())
+            assert (time_of(after)[done] == 3).all()
+        assert n_timeouts and n_terminated
     finally:
         sampler.shutdown()
 
