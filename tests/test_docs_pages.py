@@ -29,6 +29,7 @@ COMMANDS = [  # pages whose commands run
     "recipes",
     "action_masks",
     "hybrid_actions",
+    "hindsight",
 ]
 SCRIPTS = [  # further pages whose Python runs
     "../README",
@@ -45,7 +46,7 @@ SCRIPTS = [  # further pages whose Python runs
 ]
 SLOW = (
     *("first_run", "custom_environment", "debugging", "action_masks", "hybrid_actions", "export"),
-    *("dict_observations", "asymmetric_critics", "tutorial_halfcheetah"),
+    *("dict_observations", "asymmetric_critics", "tutorial_halfcheetah", "hindsight"),
     *SCRIPTS[1:],
 )  # take most of the time
 EVERY_PAGE = sorted(str(page.relative_to(DOCS))[:-3] for page in DOCS.rglob("*.md"))

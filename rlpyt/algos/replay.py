@@ -4,7 +4,8 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -33,10 +34,13 @@ from rlpyt.algos.sequences import (
 )
 from rlpyt.algos.update_schedule import UpdateSchedule
 from rlpyt.envs.base import BatchSpec
+from rlpyt.envs.goals import GoalRewards
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
+from rlpyt.replays.hindsight import Hindsight
 from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
+from rlpyt.utils.checks import setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
@@ -51,7 +55,25 @@ LEARNING = {"optimize_agent", "learn_from", "update", "target_of"}  # methods, a
 SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 
 
-class ReplayAlgo(SequenceSettings):
+@dataclass(eq=False, repr=False, init=False, kw_only=True)
+class HindsightSettings(SequenceSettings):
+    """Settings of hindsight experience replay, see `rlpyt.replays.hindsight`."""
+
+    hindsight: Literal["future", "final", "episode"] | None = setting(
+        None,
+        fixed=True,
+        doc="(goals) choice of the achieved goals that replace those of transitions",
+    )
+    n_sampled_goals: float = setting(
+        4,
+        gt=0,
+        finite=True,
+        fixed=True,
+        doc="(goals) transitions with a new goal per unchanged one",
+    )
+
+
+class ReplayAlgo(HindsightSettings):
     """Base class of algorithms that store each batch in a replay and train on samples from it.
 
     The sampler records final observations of truncated episodes and the replay stores them, so
@@ -176,6 +198,11 @@ class ReplayAlgo(SequenceSettings):
         """Raise ValueError if the algorithm cannot train this agent; warn of unused settings."""
         self.check_agent(agent)
         name = type(self).__name__
+        if agent.recurrent and self.hindsight is not None:
+            raise ValueError(
+                f"hindsight must be None for {type(agent).__name__}, which is recurrent, got "
+                f"{self.hindsight!r}: sequences keep their goals. Use an agent without memory."
+            )
         if not agent.recurrent:
             unused = [
                 f"{setting}={getattr(self, setting)}"
@@ -269,8 +296,28 @@ class ReplayAlgo(SequenceSettings):
         example = self.examples_to_buffer(examples)
         replays = self.sequence_replays if self.trains_sequences else self.replays
         cls = self.choose_replay(replays[self.prioritized_replay, async_], example)
-        replay = cls(example=example, **self.replay_arguments(batch_spec))
+        arguments = self.replay_arguments(batch_spec)
+        if self.hindsight is not None:
+            arguments["hindsight"] = self._hindsight_part(examples)
+        replay = cls(example=example, **arguments)
         self.replay_buffer = completed(replay, BaseReplayBuffer)
+
+    def _hindsight_part(self, examples: AttrDict) -> Hindsight:
+        """Return the part of the replay that changes goals.
+
+        Raises:
+            ValueError: the environment does not compute rewards of other goals, or the sampler does
+                not say how to make it.
+        """
+        make_env = examples.get("make_env")
+        if make_env is None:
+            raise ValueError(
+                "hindsight must be None with this sampler, whose examples have no make_env. Use "
+                "SerialSampler, CpuSampler or GpuSampler."
+            )
+        rewards = GoalRewards(make_env)
+        rewards.bind(examples["observation"].achieved_goal)
+        return Hindsight(str(self.hindsight), self.n_sampled_goals, rewards)
 
     def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
         """Return the replay's arguments, except the example.
@@ -366,6 +413,8 @@ class ReplayAlgo(SequenceSettings):
         )
         if self.stores_states:
             example = with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
+        if self.hindsight is not None:
+            example = with_fields(example, final_goal=goal_of(example.observation))
         if not self.needs_timeout():
             return example
         env_info = examples["env_info"]
@@ -387,6 +436,8 @@ class ReplayAlgo(SequenceSettings):
         if self.stores_states:
             state = samples.agent.agent_info.prev_rnn_state
             to_buffer = with_fields(to_buffer, prev_rnn_state=state)
+        if self.hindsight is not None:
+            to_buffer = with_fields(to_buffer, final_goal=final_goals(samples.env))
         if self.needs_timeout():
             to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
         if not self.bootstrap_timelimit:
@@ -822,6 +873,40 @@ class ReplayAlgo(SequenceSettings):
             size = getattr(self.replay_buffer, "nbytes", SMALL_REPLAY + 1)
             return self._can_be_saved() and size <= SMALL_REPLAY
         return bool(self.save_replay) and self._can_be_saved()
+
+
+def goal_of(observation: Any) -> Any:
+    """Return the achieved goal of an observation.
+
+    Raises:
+        ValueError: it has none, or no desired goal.
+    """
+    parts = getattr(observation, "_fields", ())
+    if not {"achieved_goal", "desired_goal"} <= {*parts}:
+        raise ValueError(
+            "hindsight must be None for observations without the parts achieved_goal and "
+            f"desired_goal, got {list(parts) or 'one array'}."
+        )
+    return observation.achieved_goal
+
+
+def final_goals(env: Any) -> torch.Tensor:
+    """Return the goals [T, B, ...] achieved after steps that ended an episode, elsewhere zeros.
+
+    Args:
+        env: part of a sampler's batch.
+
+    Raises:
+        ValueError: the collector does not record final observations.
+    """
+    if "final_observation" not in env._fields:
+        raise ValueError(
+            "hindsight must be None with a collector that does not record final observations. Set "
+            "records_final_observations = True in its class and write them where episodes end."
+        )
+    goal = env.final_observation.achieved_goal
+    done = env.done.view(*env.done.shape, *[1] * (goal.dim() - 2))
+    return torch.where(done, goal, torch.zeros_like(goal))
 
 
 def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:

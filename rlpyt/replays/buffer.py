@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.replays.batch import FinalObservations
+from rlpyt.replays.hindsight import Hindsight
 from rlpyt.replays.memory import Memory
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.rnn_states import RnnStateStore
@@ -159,6 +160,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             terminations, with a warning. Ignored without ``async_``, where the capacity grows.
         null_action: previous action at the beginning of an episode, one value or a tree like the
             action; usually ``env_spaces.action.null_value()``.
+        hindsight: part that gives new goals to drawn transitions; ``None``: they keep theirs.
 
     Attributes:
         Storage, Selection, Window: classes of the parts.
@@ -199,6 +201,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         force: bool = False,
         final_capacity: int | None = None,
         null_action: Any = 0,
+        hindsight: Hindsight | None = None,
     ) -> None:
         check_example(example, *(["timeout"] if self.time_limits else []))
         self.B = B = whole_number("B", B, 1)
@@ -227,6 +230,9 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         self.selection = self.Selection(self.ring, row_stride, priorities, memory)
         self.nbytes = memory.commit(force, self.size)
         self.set_seed(get_seed() if seed is None else seed)
+        self.hindsight = hindsight
+        if hindsight is not None:
+            hindsight.check(example, self.window.sequences)
         self._checked = False  # True once samples have been compared with the example
         self._bind()
         if self.async_:
@@ -243,7 +249,9 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             self.selection, PrioritizedSelection, "weigh", "draw"
         )
         plain = weighed and kept(self, ReplayBuffer, "sample_idxs", "extract_batch", "to_T_B_idxs")
-        self._sample = self._sample_rows if plain else self._sample_by_hooks
+        self._sample: Any = self._sample_rows if plain else self._sample_by_hooks
+        if self.hindsight is not None:
+            self._sample = self._sample_with_new_goals
         read = kept(self, ReplayBuffer, "extract_observation")
         self.observations = self.storage.observations if read else self._extracted
 
@@ -473,7 +481,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             self.selection.retreat(self.valid)
             return int(written - stop)
 
-    def _truncate(self, row: int, observation: Arrays) -> None:
+    def _truncate(self, row: int, observation: Any) -> None:
         """Truncate all episodes at absolute row ``row``, with final observations [B, ...]."""
         storage, B, t = self.storage, self.B, row % self.T
         samples, truncated = storage.samples, storage.extra.truncated[t]
@@ -485,6 +493,8 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         samples.done[t] = True
         if self.time_limits:
             samples.timeout[t, is_open] = True
+        if self.hindsight is not None:
+            samples.final_goal[t, is_open] = observation.achieved_goal[is_open]
         ends = (truncated | is_open).nonzero()[0]
         final = FinalObservations(0 * ends, ends, buffer_func(observation, lambda leaf: leaf[ends]))
         storage.finals.forget_from(row * B)
@@ -555,10 +565,19 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         batch = self.extract_batch(T_idxs, B_idxs, *length)
         return self.selection.weigh(batch, T_idxs, B_idxs)
 
+    def _sample_with_new_goals(self, n: int) -> Any:
+        """Return a batch of ``n`` rows, some of them with a goal that was achieved."""
+        assert self.hindsight is not None
+        T_idxs, B_idxs = self.sample_idxs(n)
+        batch = self.extract_batch(T_idxs, B_idxs)
+        self.hindsight.relabel(self, batch, T_idxs, B_idxs)
+        return self.selection.weigh(batch, T_idxs, B_idxs)
+
     def newest(self, n: int) -> Any:
         """Return the batch of the windows of the newest rows, the last being the newest.
 
-        It draws nothing, so that looking at a run does not change it. Void rows are left out.
+        It draws nothing, so that looking at a run does not change it, and goals are those of the
+        environment. Void rows are left out.
 
         Args:
             n: number of rows of every environment.
