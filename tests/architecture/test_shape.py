@@ -94,7 +94,7 @@ def test_optimizers_are_stepped_in_two_places():
     assert len(files_with(r"\boptim\w*\.step$")) == 2
 
 
-def test_algorithms_have_four_bases_and_one_parent_each():
+def test_algorithms_have_five_bases_and_one_parent_each():
     parents = {}
     for path in SOURCES:
         if path.is_relative_to(ROOT / "rlpyt" / "algos"):
@@ -106,7 +106,7 @@ def test_algorithms_have_four_bases_and_one_parent_each():
         algos |= more
     assert all(len(parents[name]) <= 1 for name in algos)
     bases = {name for name in algos if name.endswith(("Algo", "Algorithm"))}
-    assert bases == {"RlAlgorithm", "PolicyGradientAlgo", "ReplayAlgo", "QpgAlgo"}
+    assert bases == {"RlAlgorithm", "PolicyGradientAlgo", "EpochAlgo", "ReplayAlgo", "QpgAlgo"}
 
 
 def test_sampler_processes_start_in_one_place():
