@@ -26,6 +26,7 @@ _NAMES = {  # public names, by module
     "rlpyt.agents.qpg.td3_agent": "Td3Agent",
     "rlpyt.algos.dqn.cat_dqn": "CategoricalDQN",
     "rlpyt.algos.dqn.dqn": "DQN",
+    "rlpyt.algos.dqn.pqn": "PQN",
     "rlpyt.algos.dqn.qr_dqn": "IQN QRDQN",
     "rlpyt.algos.dqn.r2d1": "R2D1",
     "rlpyt.algos.pg.a2c": "A2C",

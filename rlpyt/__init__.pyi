@@ -16,6 +16,7 @@ from rlpyt.agents.qpg.sac_agent import SacAgent as SacAgent
 from rlpyt.agents.qpg.td3_agent import Td3Agent as Td3Agent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN as CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN as DQN
+from rlpyt.algos.dqn.pqn import PQN as PQN
 from rlpyt.algos.dqn.qr_dqn import IQN as IQN
 from rlpyt.algos.dqn.qr_dqn import QRDQN as QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1 as R2D1

@@ -525,6 +525,10 @@ class BaseAgent(Recorded):
         else:
             self._rnn_state = state
 
+    def recorded_value(self, agent_info: Any, observation: Tensors) -> Any:
+        """Return the recorded values [*lead] of these observations, for returns."""
+        return agent_info.value
+
     def advance_rnn_state(self, new_rnn_state: Tensors) -> None:
         """Store the model's new state, leaves [N, B, H], for the next step."""
         self.prev_rnn_state = new_rnn_state

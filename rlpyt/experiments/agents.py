@@ -30,6 +30,7 @@ Q_LEARNING = {
     "qrdqn": "qrdqn",
     "iqn": "iqn",
     "r2d1": "r2d1",
+    "pqn": "dqn",
 }
 # Actor-critic algorithms for continuous control, and the agent that each trains.
 CONTROL = {

@@ -27,6 +27,7 @@ ALGORITHMS = {
     "rainbow": "rlpyt.algos.dqn.cat_dqn:CategoricalDQN",
     "qrdqn": "rlpyt.algos.dqn.qr_dqn:QRDQN",
     "iqn": "rlpyt.algos.dqn.qr_dqn:IQN",
+    "pqn": "rlpyt.algos.dqn.pqn:PQN",
     "r2d1": "rlpyt.algos.dqn.r2d1:R2D1",
     "ddpg": "rlpyt.algos.qpg.ddpg:DDPG",
     "td3": "rlpyt.algos.qpg.td3:TD3",

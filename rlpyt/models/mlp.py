@@ -102,6 +102,29 @@ def init_orthogonal(module: nn.Module, gain: float) -> None:
             nn.init.zeros_(layer.bias)
 
 
+class ChannelNorm(nn.LayerNorm):
+    """Layer normalization over the channels of each pixel, [B, C, H, W], as flax's by default."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the normalized image."""
+        return super().forward(input.movedim(1, -1)).movedim(-1, 1)
+
+
+def add_layer_norm(module: nn.Module) -> None:
+    """Normalize the outputs of all hidden layers, before their nonlinearity, in place."""
+    for part in [x for x in module.modules() if isinstance(x, nn.Sequential)]:
+        layers: list[nn.Module] = []
+        for i, layer in enumerate(part):
+            layers.append(layer)
+            hidden = i + 1 < len(part)
+            if hidden and isinstance(layer, nn.Conv2d):
+                layers.append(ChannelNorm(layer.out_channels))
+            elif hidden and hasattr(layer, "out_features"):  # linear, also with noise
+                layers.append(nn.LayerNorm(layer.out_features))
+        del part[:]
+        part.extend(layers)
+
+
 def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Tensor:
     """Apply layers in order, as ``model(x)`` would.
 

@@ -171,7 +171,8 @@ class TensorCollector:
         timeout = env.env_info.timeout
         missing = sorted({*range(T)} - {*self._given})
         if "timeout_value" in own._fields:
-            own.timeout_value.copy_(torch.where(timeout, own.agent_info.value, 0))
+            value = self.agent.recorded_value(own.agent_info, env.observation)
+            own.timeout_value.copy_(torch.where(timeout, value, 0))
             if self._given:
                 known = timeout.clone()
                 known[missing] = False

@@ -11,6 +11,7 @@ from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.base import column_of
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.pqn import PQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
 from rlpyt.algos.pg.a2c import A2C
@@ -45,6 +46,7 @@ BASES = {
     A2C: {},
     PPO: dict(minibatches=2, linear_lr_schedule=False),
     VTrace: {},
+    PQN: dict(minibatches=2, epochs=2, learning_rate=0.01),
     DQN: Q,
     CategoricalDQN: Q,
     QRDQN: Q,
@@ -64,14 +66,15 @@ BASES = {
     CemAlgo: {},
     OpenaiEsAlgo: {},
 }
-KINDS = {DQN: "dqn", CategoricalDQN: "cat", QRDQN: "qr", IQN: "iqn", R2D1: "r2d1"}
+KINDS = {PQN: "dqn", DQN: "dqn", CategoricalDQN: "cat", QRDQN: "qr", IQN: "iqn", R2D1: "r2d1"}
 KINDS |= {DDPG: "ddpg", TD3: "td3", SAC: "sac", SAC_V: "sac_v"}
 # Values that differ from the bases' and change the course of a run.
 VALUES = dict(
     discount=0.5, learning_rate=0.03, q_learning_rate=0.04, alpha_learning_rate=0.5,
     value_loss_coeff=3.0, entropy_loss_coeff=1.0, clip_grad_norm=1e-4, gae_lambda=0.3,
     normalize_advantage=True, epochs=1, ratio_clip=1e-4, mixed_precision=True, target_kl=1e-12,
-    value_clip=1e-6, clip_rho_threshold=0.5, clip_pg_rho_threshold=0.5, batch_size=7, batch_B=3,
+    q_lambda=0.2, bootstrap_timelimit=False, value_clip=1e-6,
+    clip_rho_threshold=0.5, clip_pg_rho_threshold=0.5, batch_size=7, batch_B=3,
     delta_clip=1e3, replay_ratio=4.0, target_update_tau=0.1, target_update_interval=3,
     double_dqn=True, pri_beta_init=0.9, pri_beta_final=0.5, pri_eta=0.1, n_tau=3, n_tau_target=5,
     value_scale_eps=0.5, q_target_clip=0.1, policy_update_interval=3, reward_scale=3.0,

@@ -65,8 +65,8 @@ MESSAGES = {
         TypeError,
         lambda: PPO().initialize(DqnMlpAgent(), 10, BatchSpec(4, 2), True, {}),
         (
-            "agent must have a method value(observation, prev_action, prev_reward) for PPO, "
-            "got DqnMlpAgent. Use an agent such as CategoricalMlpAgent "
+            "agent must provide a policy and have a method value(observation, prev_action, "
+            "prev_reward) for PPO, got DqnMlpAgent. Use an agent such as CategoricalMlpAgent "
             "(rlpyt.agents.pg.vector.agent_for chooses one), or another algorithm."
         ),
     ),

@@ -43,7 +43,7 @@ MESSAGES = {
         (
             "td3 is for continuous actions of vector environments, but atari has images and "
             "discrete actions. Use a2c, ppo, vtrace, impala, dqn, catdqn, rainbow, qrdqn, iqn, "
-            "r2d1, or another preset."
+            "pqn, r2d1, or another preset."
         ),
     ),
     "function of a library": (

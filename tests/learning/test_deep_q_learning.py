@@ -59,3 +59,9 @@ def test_a_memory_remembers_the_cue(algo_name, tmp_path):
 @pytest.mark.parametrize("algo_name", ["dqn", "catdqn", "rainbow", "qrdqn", "iqn"])
 def test_presets_solve_cartpole(algo_name, seed, tmp_path):
     assert trained(algo_name, "CartPole-v1", tmp_path / "run", steps=100_000, seed=seed) >= 475
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pqn_solves_cartpole_without_replay(seed, tmp_path):
+    assert trained("pqn", "CartPole-v1", tmp_path / "run", steps=200_000, seed=seed) >= 475

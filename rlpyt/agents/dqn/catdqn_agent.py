@@ -36,6 +36,10 @@ class CatDqnAgent(DqnAgent):
         """Return an epsilon-greedy distribution over the means."""
         return CategoricalEpsilonGreedy(dim=n_actions, z=self._atoms())
 
+    def action_values(self, summary: Any) -> Any:
+        """Return the means of the distributions."""
+        return self.distribution.mean(summary)
+
     def give_V_min_max(self, V_min: float, V_max: float) -> None:
         """Set the values of the first and the last atom, in all processes."""
         self.settings["V_min_max"][:] = V_min, V_max

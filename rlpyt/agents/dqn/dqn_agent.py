@@ -15,6 +15,7 @@ from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
+from rlpyt.spaces.action_mask import action_mask_of, valid_or_all
 from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.collections import namedarraytuple
 
@@ -66,6 +67,10 @@ class DqnAgent(EpsilonGreedyAgentMixin):
     def summarize(self, output: Any) -> Any:
         """Convert the model's output to the distribution's input; tensors or numpy arrays."""
         return output
+
+    def action_values(self, summary: Any) -> Any:
+        """Return action values, given the result of ``summarize``."""
+        return summary
 
     # Life cycle.
 
@@ -168,6 +173,23 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         inputs = (observation, prev_action, prev_reward)
         return self._evaluate(self.target_model, inputs, init_rnn_state)
 
+    @torch.no_grad()
+    def value(self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor) -> Tensor:
+        """Return max_a Q(s, a) over valid actions [B], without advancing the recurrent state.
+
+        Noisy layers use their mean weights.
+        """
+        set_row_noise(self._noisy, None)
+        inputs = self._inputs(observation, prev_action, prev_reward)
+        outputs, _ = self._run(self.model, inputs, self.prev_rnn_state)
+        q = self.action_values(self.summarize(*outputs))
+        return greatest(q, observation).to(self.acting_device)
+
+    def recorded_value(self, agent_info: Any, observation: Tensors) -> Tensor:
+        """Return max_a Q(s, a) over valid actions [*lead], of what was recorded while acting."""
+        summary, *_ = agent_info
+        return greatest(self.action_values(summary), observation)
+
     def update_target(self, tau: float = 1) -> None:
         """Move the target's parameters towards the model's: ``tau`` 1 copies them."""
         for target, model in self.targets:
@@ -249,3 +271,11 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         """Load a state from ``state_dict``."""
         self.target_model.load_state_dict(state_dict["target"])
         unwrap_ddp(self.model).load_state_dict(state_dict["model"])  # its statistics are the newest
+
+
+def greatest(q: Tensor, observation: Tensors) -> Tensor:
+    """Return the greatest of the values [*lead, A] of valid actions, [*lead]."""
+    mask = action_mask_of(observation)
+    if mask is not None:
+        q = torch.where(valid_or_all(mask.to(q.device)), q, -torch.inf)
+    return q.amax(-1)

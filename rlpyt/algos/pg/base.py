@@ -44,6 +44,10 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     bootstrap_value = True
     heeds_void = True
+    requires: ClassVar[str | None] = None  # ``provides`` of its agents; ``None``: of actor-critics
+    ready_agents: ClassVar[str] = (
+        "an agent such as CategoricalMlpAgent (rlpyt.agents.pg.vector.agent_for chooses one)"
+    )
     recorded_fields: ClassVar[tuple[str, ...]] = ("piLoss", "vLoss", "explainedVariance")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
@@ -69,7 +73,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Build the optimizer.
 
         Raises:
-            TypeError: the agent has no method ``value``.
+            TypeError: the agent has no method ``value``, or provides other outputs.
             ValueError: the agent returns more than one value per state.
         """
         agent_info = None if examples is None else examples.get("agent_info")
@@ -93,15 +97,14 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Initialize everything except the optimizer.
 
         Raises:
-            TypeError: the agent has no method ``value``.
+            TypeError: the agent has no method ``value``, or provides other outputs.
             ValueError: the agent's window of attention is longer than a batch.
         """
-        if not callable(getattr(agent, "value", None)):
+        if agent.provides != self.requires or not callable(getattr(agent, "value", None)):
             raise TypeError(
-                "agent must have a method value(observation, prev_action, prev_reward) for "
-                f"{type(self).__name__}, got {type(agent).__name__}. Use an agent such as "
-                "CategoricalMlpAgent (rlpyt.agents.pg.vector.agent_for chooses one), or another "
-                "algorithm."
+                f"agent must provide {self.requires or 'a policy'} and have a method "
+                f"value(observation, prev_action, prev_reward) for {type(self).__name__}, got "
+                f"{type(agent).__name__}. Use {self.ready_agents}, or another algorithm."
             )
         check_window(agent, batch_spec.T, "batch_T")
         self.agent = agent

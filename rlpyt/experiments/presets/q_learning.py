@@ -28,6 +28,26 @@ _CLASSIC: Parts = {
 _DISTRIBUTIONAL = {"V_min": -100.0, "V_max": 100.0}
 _RAINBOW = {"double_dqn": True, "prioritized_replay": True, "n_step_return": 3}
 
+# PQN as in purejaxql, config/alg/pqn_{cartpole,minatar,atari}.yaml. Epsilon is final after a fifth
+# (CartPole) or a tenth of the steps.
+_PQN: Parts = {
+    "steps": 500_000,
+    "sampler": {"kind": "serial", "batch_T": 64, "batch_B": 32},
+    "agent": {
+        "hidden_sizes": [256, 256],
+        "model": {"layer_norm": True},
+        "args": {"eps_final": 0.2},
+    },
+    "algo": {
+        "discount": 0.99,
+        "learning_rate": "linear:1e-4",
+        "q_lambda": 0.95,
+        "minibatches": 16,
+        "epochs": 4,
+        "eps_steps": 100_000,
+    },
+}
+
 CLASSIC: dict[str, Parts] = {
     "dqn": _CLASSIC,
     "catdqn": with_parts(_CLASSIC, algo=_DISTRIBUTIONAL),
@@ -42,6 +62,7 @@ CLASSIC: dict[str, Parts] = {
         algo={"learning_rate": 5e-4},
     ),
     "iqn": with_parts(_CLASSIC, algo={"learning_rate": 5e-4, "n_tau": 16, "n_tau_target": 16}),
+    "pqn": _PQN,
     "r2d1": {
         "steps": 300_000,
         "sampler": {"kind": "serial", "batch_T": 20, "batch_B": 16},
@@ -91,6 +112,21 @@ _ATARI_RAINBOW = {
     "min_steps_learn": 20_000,
 }
 
+_PQN_ATARI: Parts = {
+    "steps": 10_000_000,
+    "torch_threads": 0,
+    "sampler": {"batch_T": 32, "batch_B": 128},
+    "agent": {"model": {"layer_norm": True}, "args": {"eps_final": 0.001}},
+    "algo": {
+        "discount": 0.99,
+        "learning_rate": 2.5e-4,
+        "q_lambda": 0.65,
+        "minibatches": 32,
+        "epochs": 2,
+        "eps_steps": 1_000_000,
+    },
+}
+
 ATARI: dict[str, Parts] = {
     "dqn": _ATARI,
     "catdqn": with_parts(
@@ -103,6 +139,7 @@ ATARI: dict[str, Parts] = {
     ),
     "qrdqn": with_parts(_ATARI, algo={"learning_rate": 5e-5, "optim_kwargs": {"eps": 0.01 / 32}}),
     "iqn": with_parts(_ATARI, algo={"learning_rate": 5e-5, "optim_kwargs": {"eps": 0.01 / 32}}),
+    "pqn": _PQN_ATARI,
     "r2d1": {
         **_ATARI,
         "sampler": {"batch_T": 40, "batch_B": 16},
@@ -158,6 +195,17 @@ _MINATAR_ATOMS = {"V_min": 0.0, "V_max": 25.0, "learning_rate": 2.5e-4}
 
 MINATAR: dict[str, Parts] = {
     "dqn": _MINATAR,
+    "pqn": with_parts(
+        _PQN_ATARI,
+        steps=1_000_000,
+        torch_threads=1,
+        agent={
+            "hidden_sizes": MINATAR_NETWORK["hidden_sizes"],
+            "model": {**MINATAR_NETWORK["model"], "layer_norm": True},
+            "args": {"eps_final": 0.05},
+        },
+        algo={"learning_rate": "linear:5e-4", "eps_steps": 100_000},
+    ),
     "catdqn": with_parts(_MINATAR, algo=_MINATAR_ATOMS),
     "rainbow": with_parts(
         _MINATAR,
@@ -204,6 +252,7 @@ MINATAR: dict[str, Parts] = {
 }
 
 TUNED: dict[str, dict[str, Parts]] = {
+    "CartPole-v1": {"pqn": {"algo": {"reward_scale": 0.1}}},
     # No action influences later rewards. With a discount of 0.99, one of three seeds ended at 4.2
     # of 5 in toy/mask.
     "toy/mask": {"dqn": {"steps": 20_000, "algo": {"discount": 0.0}}},

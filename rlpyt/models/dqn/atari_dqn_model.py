@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rlpyt.models.dqn.heads import build_head
+from rlpyt.models.mlp import add_layer_norm
 from rlpyt.models.network import ImageModel
 from rlpyt.models.recurrent import Memory
 
@@ -32,6 +33,7 @@ class AtariDqnModel(ImageModel):
         memory: "lstm", "gru" etc., see `add_memory`; ``None``: no memory.
         lstm_size: H, size of the memory.
         head_size: hidden layer(s) of the head after a memory.
+        layer_norm: normalize hidden layers before their nonlinearity, as PQN needs.
     """
 
     convolutions = DQN_CONVOLUTIONS
@@ -50,6 +52,7 @@ class AtariDqnModel(ImageModel):
         memory: Memory | None = None,
         lstm_size: int = 512,
         head_size: int | Sequence[int] | None = 512,
+        layer_norm: bool = False,
         **convolutions: Any,
     ) -> None:
         super().__init__(image_shape, None if memory is None else fc_sizes, *args, **convolutions)
@@ -59,6 +62,8 @@ class AtariDqnModel(ImageModel):
             self.add_memory(memory, output_size, lstm_size)
             n_features, sizes = int(lstm_size), head_size
         self.head = self.make_head(n_features, sizes, output_size, n_atoms, dueling, noisy)
+        if layer_norm:
+            add_layer_norm(self)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return action values, or P outputs for each action."""

@@ -12,7 +12,7 @@ from rlpyt.models.dqn.implicit_quantile import (
     ImplicitQuantileHeadModel,
     quantiles_at,
 )
-from rlpyt.models.mlp import MlpModel, size_list
+from rlpyt.models.mlp import MlpModel, add_layer_norm, size_list
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import Memory
@@ -37,6 +37,7 @@ class DqnMlpModel(VectorModel):
         memory: "lstm", "gru" etc., see `add_memory`; ``None``: no memory.
         lstm_size: H, size of the memory.
         head_size: hidden layer(s) of the head after a memory; ``None``: none.
+        layer_norm: normalize hidden layers before their nonlinearity, as PQN needs.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
@@ -56,6 +57,7 @@ class DqnMlpModel(VectorModel):
         memory: Memory | None = None,
         lstm_size: int = 128,
         head_size: int | Sequence[int] | None = None,
+        layer_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, **kwargs)
@@ -70,6 +72,8 @@ class DqnMlpModel(VectorModel):
         self.head = self.make_head(
             n_features, head_sizes, output_size, n_atoms, dueling, noisy, nonlinearity
         )
+        if layer_norm:
+            add_layer_norm(self)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return action values, or P outputs for each action."""
