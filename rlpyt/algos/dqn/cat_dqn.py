@@ -33,6 +33,7 @@ class CategoricalDQN(DQN):
     )
 
     requires: ClassVar[str] = "probabilities of atoms"
+    takes_munchausen: ClassVar[bool] = False
     ready_agents: ClassVar[str] = "CatDqnMlpAgent or AtariCatDqnAgent"
 
     def __post_init__(self) -> None:

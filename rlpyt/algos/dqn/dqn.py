@@ -1,17 +1,19 @@
 """Deep Q-learning (Mnih et al. 2015), with double, n-step and prioritized variants."""
 
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch.optim import Adam, Optimizer
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.algos.diagnostics import only_valid
-from rlpyt.algos.dqn.losses import greedy_value, huber
+from rlpyt.algos.dqn.losses import greedy_value, huber, scaled_log_policy, soft_value
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
@@ -80,10 +82,29 @@ class DQN(ReplayAlgo):
     compile: Literal["loss", "update"] | None = setting(
         None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
+    _: KW_ONLY
+    munchausen: float | None = setting(
+        None,
+        ge=0,
+        le=1,
+        fixed=True,
+        doc="alpha, weight of the log-policy in rewards; 0.9; None: DQN",
+    )
+    munchausen_tau: float = setting(
+        0.03,
+        gt=0,
+        finite=True,
+        fixed=True,
+        doc="(munchausen) temperature of the policy softmax(Q / tau)",
+    )
+    munchausen_clip: float = setting(
+        -1.0, le=0, fixed=True, doc="(munchausen) l0, least log-policy, times tau, that counts"
+    )
 
     requires: ClassVar[str] = "action values"  # outputs that the agent must provide
     ready_agents: ClassVar[str] = "DqnMlpAgent or AtariDqnAgent"  # agents that provide them
     learns_sequences: ClassVar[bool] = True
+    takes_munchausen: ClassVar[bool] = True  # False if the loss has other targets
     OptInfo: ClassVar[Any] = OptInfo
     recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
@@ -110,8 +131,20 @@ class DQN(ReplayAlgo):
         """Return Adam's epsilon (Bellemare et al. 2017), scaled to the batch size."""
         return 0.01 / self.batch_size
 
+    def check_parts(self, agent: BaseAgent) -> None:
+        """Raise ValueError if the agent or a setting does not fit; see `ReplayAlgo`."""
+        super().check_parts(agent)
+        if self.munchausen is not None and not self.takes_munchausen:
+            raise ValueError(
+                f"munchausen must be None for {type(self).__name__}, got {self.munchausen}. Use "
+                "DQN."
+            )
+
     def _set_schedules(self) -> None:
         super()._set_schedules()
+        # A function instead of a bound method, which cannot be sent to the replay writer.
+        plain = self.munchausen is None
+        self._target = DQN._greedy_target if plain else DQN._munchausen_target
         self._itr = 0
         if self.eps_steps is not None:
             last = max(self.min_itr_learn, self.eps_steps // self.itr_steps)
@@ -141,7 +174,13 @@ class DQN(ReplayAlgo):
             d = R + g Q'(s', a*) - Q(s, a),    L = E[w huber(d)]
 
         with the best action a* of the target network, or of the online network ("double"), and
-        importance weights w if the replay is prioritized.
+        importance weights w if the replay is prioritized. With ``munchausen`` (Vieillard et al.
+        2020, eq. 2) and pi = softmax(Q' / tau), instead
+
+            d = R + alpha [tau log pi(a|s)]_l0^0 + g sum_a' pi(a'|s') (Q' - tau log pi)(s', a')
+                - Q(s, a)
+
+        where "double" takes pi from the online network. Only the first of n rewards gets the bonus.
 
         Args:
             samples: batch of transitions [B] or sequences [T, B] from the replay.
@@ -151,16 +190,38 @@ class DQN(ReplayAlgo):
             without gradient.
         """
         steps = self.replayed(samples)
-        q = select_at_indexes(steps.action, steps.now(self.agent))
+        values = steps.now(self.agent)
+        q = select_at_indexes(steps.action, values)
         with torch.no_grad():
-            target_q = steps.next(self.agent.target)
-            selecting_q = steps.next.shared(self.agent) if self.double_dqn else None
-            next_value = greedy_value(target_q, selecting_q, steps.next_mask)
-            target = self.target_of(steps.return_, steps.discount_n, next_value)
+            target = self._target(self, steps, values)
         self.record(q=only_valid(q, steps.valid))
         delta = target - q
         loss = self.weighted_mean(huber(delta, self.delta_clip), samples, steps.valid)
         return loss, steps.without_invalid(self.clip(delta.detach().abs()))
+
+    def _greedy_target(self, steps: Any, values: torch.Tensor) -> torch.Tensor:
+        """Return the targets of replayed steps, from the value of the best next action."""
+        target_q = steps.next(self.agent.target)
+        selecting_q = steps.next.shared(self.agent) if self.double_dqn else None
+        next_value = greedy_value(target_q, selecting_q, steps.next_mask)
+        return self.target_of(steps.return_, steps.discount_n, next_value)
+
+    def _munchausen_target(self, steps: Any, values: torch.Tensor) -> torch.Tensor:
+        """Return the targets of Munchausen DQN; ``values`` are those of the online network."""
+        tau, now = self.munchausen_tau, steps.now
+        target_q = steps.next(self.agent.target)
+        if self.double_dqn:
+            next_q, now_q = steps.next.shared(self.agent), values
+        else:
+            next_q, now_q = target_q, now.shared(self.agent.target)
+        next_policy = scaled_log_policy(next_q, tau, steps.next_mask)
+        policy = scaled_log_policy(now_q, tau, now.rows(action_mask_of(now.inputs.observation)))
+        bonus = select_at_indexes(steps.action, policy).clamp(self.munchausen_clip, 0)
+        return self.target_of(
+            steps.return_ + float(self.munchausen or 0) * bonus,
+            steps.discount_n,
+            soft_value(target_q, next_policy, tau),
+        )
 
     def target_of(
         self, return_: torch.Tensor, discount_n: torch.Tensor, next_value: torch.Tensor

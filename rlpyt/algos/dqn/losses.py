@@ -46,6 +46,23 @@ def greedy_value(
     return next_q.gather(-1, best).squeeze(-1)
 
 
+def scaled_log_policy(q: Tensor, tau: float, mask: Tensor | None = None) -> Tensor:
+    """Return tau log pi, with pi = softmax(q / tau), [*L, A]; minus infinity for invalid actions.
+
+    Args:
+        q: [*L, A].
+        tau: temperature.
+        mask: [*L, A], see `valid_values`.
+    """
+    return tau * torch.log_softmax(valid_values(q, mask) / tau, -1)
+
+
+def soft_value(q: Tensor, log_policy: Tensor, tau: float) -> Tensor:
+    """Return sum_a pi(a) (q(a) - tau log pi(a)), [*L], of a policy from `scaled_log_policy`."""
+    soft_q = torch.where(log_policy > -torch.inf, q - log_policy, 0)
+    return ((log_policy / tau).exp() * soft_q).sum(-1)
+
+
 def greedy_row(next_rows: Tensor, next_q: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return the row [*L, P] of the best valid action, from rows [*L, A, P] and values [*L, A]."""
     best = valid_values(next_q, mask).argmax(-1)[..., None, None]

@@ -23,6 +23,7 @@ class QRDQN(DQN):
     """
 
     requires: ClassVar[str] = "quantiles"
+    takes_munchausen: ClassVar[bool] = False
     ready_agents: ClassVar[str] = "QrDqnMlpAgent or AtariQrDqnAgent"
 
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:

@@ -109,6 +109,7 @@ class R2D1(DQN):
     compile_loss: bool = field(init=False, default=False)  # shapes differ from batch to batch
     compile: None = field(init=False, default=None)
 
+    takes_munchausen: ClassVar[bool] = False
     ready_agents: ClassVar[str] = "R2d1LstmAgent or AtariR2d1Agent"
     OptInfo: ClassVar[Any] = OptInfo
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *DQN.recorded_fields)
