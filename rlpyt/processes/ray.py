@@ -362,7 +362,7 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, settings: dict[str, Any], cpus: float) -> None:
-        with _signals_kept():  # ray installs its signal handlers
+        with signals_kept():  # ray installs its signal handlers
             self.ray = import_ray()
             self._ours = not self.ray.is_initialized()
             if self._ours:
@@ -387,7 +387,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
+def signals_kept() -> Iterator[None]:
     """Restore this process's signal handlers afterwards."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     handlers = {number: signal.getsignal(number) for number in numbers}

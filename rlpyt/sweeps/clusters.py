@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlpyt.processes.ray import signals_kept
 from rlpyt.sweeps.executors import ExecutorError, Handle, supervisor_command
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.slots import Slot
@@ -137,7 +138,8 @@ class RayExecutor:
         self._ray = ray
         self._has_started_ray = not ray.is_initialized()
         if self._has_started_ray:
-            ray.init(**{"log_to_driver": False, "include_dashboard": False, **settings})
+            with signals_kept():
+                ray.init(**{"log_to_driver": False, "include_dashboard": False, **settings})
         self._call = ray.remote(
             num_cpus=len(share.cpus or ()) or 1, num_gpus=len(share.gpus), max_retries=0
         )(subprocess.call)

@@ -7,6 +7,7 @@ import pytest
 
 HERE = Path(__file__).parent
 
+from rlpyt.processes.ray import signals_kept
 from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.buffer import buffer_func
 
@@ -31,7 +32,8 @@ def importable():
 def cluster(importable):
     """The connection that this program has, which samplers use and leave."""
     ray = pytest.importorskip("ray")
-    ray.init(address="local", num_cpus=4, **SMALL)
+    with signals_kept():  # those of Ray would end later tests of signals
+        ray.init(address="local", num_cpus=4, **SMALL)
     yield ray
     assert ray.is_initialized()
     ray.shutdown()

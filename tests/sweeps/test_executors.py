@@ -10,6 +10,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from rlpyt.sweeps.clusters import RayExecutor
 from rlpyt.sweeps.directory import About
 from rlpyt.sweeps.executors import ExecutorError, LocalExecutor, build_executor
 from rlpyt.sweeps.jobs import Attempt
@@ -228,3 +229,15 @@ def test_ray_tasks_end_with_their_launcher_and_start_again_with_the_next(tmp_pat
     assert len(attempts) == 5 and not any(attempt.failed for attempt in attempts)
     assert sum("its launcher had ended" in attempt.outcome() for attempt in attempts) == 2
     assert all(attempt.where == "ray" for attempt in attempts)
+
+
+def test_a_program_keeps_its_signal_handlers_when_it_connects_to_ray(monkeypatch):
+    """Ray's own handler exits at SIGTERM without the program's."""
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "init", lambda **_: signal.signal(signal.SIGTERM, lambda *_: None))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        RayExecutor(Slot(0, Resources(), (0,)), {})
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
