@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import run_layers
+from rlpyt.models.normalization import Normalization, make_normalization
 from rlpyt.models.recurrent import HeadInputs
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 
@@ -137,7 +138,9 @@ class EnsembleMlp(nn.Module):
             same.
         nonlinearity: class or name of the nonlinearity.
         layer_norm: normalize each hidden layer before its nonlinearity.
-        dropout: dropout rate of each hidden layer's outputs, before normalization.
+        dropout: dropout rate of each hidden layer's outputs, before layer normalization.
+        normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output; see
+            `MlpModel`.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class EnsembleMlp(nn.Module):
         nonlinearity: Nonlinearity = nn.ReLU,
         layer_norm: bool = False,
         dropout: float = 0.0,
+        normalization: Normalization | None = None,
     ) -> None:
         super().__init__()
         self.n_members = E = n_members
@@ -157,14 +161,19 @@ class EnsembleMlp(nn.Module):
         def linear(a: int, b: int) -> nn.Module:
             return nn.Linear(a, b) if E is None else EnsembleLinear(E, a, b, rows=layer_norm)
 
-        layers: list[nn.Module] = []
+        def normalized(size: int) -> list[nn.Module]:
+            if normalization is None:
+                return []
+            return [make_normalization(normalization, size, E, self.columns)]
+
+        layers: list[nn.Module] = normalized(n_in)
         for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
             layers.append(linear(a, b))
             if dropout:
                 layers.append(Dropout(dropout))
             if layer_norm:
                 layers.append(nn.LayerNorm(b) if E is None else EnsembleLayerNorm(E, b))
-            layers.append(nonlinearity_class(nonlinearity)())
+            layers += [nonlinearity_class(nonlinearity)(), *normalized(b)]
         layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
         self.model = nn.Sequential(*layers)
 
@@ -179,13 +188,13 @@ def split_members(model: nn.Module, n_members: int) -> list[State]:
     """Return a separate state for each member.
 
     Args:
-        model: an `Ensemble`, or a model whose parameters all have first dimension E; buffers are
-            common to all members.
+        model: an `Ensemble`, or a model whose parameters all have first dimension E; its buffers
+            are common to all members, except those of layers with members.
         n_members: E, number of members.
     """
     if isinstance(model, Ensemble):
         return [dict(member.state_dict()) for member in model.members]
-    stacked = {name for name, _ in model.named_parameters()}
+    stacked = _stacked(model)
     return [
         {name: x[i] if name in stacked else x for name, x in model.state_dict().items()}
         for i in range(n_members)
@@ -198,9 +207,18 @@ def join_members(model: nn.Module, states: Sequence[State]) -> None:
         for member, state in zip(model.members, states, strict=True):
             member.load_state_dict(state)
         return
-    stacked = {name for name, _ in model.named_parameters()}
+    stacked = _stacked(model)
     joined = {
         name: torch.stack([s[name] for s in states]) if name in stacked else x
         for name, x in states[0].items()
     }
     model.load_state_dict(joined)
+
+
+def _stacked(model: nn.Module) -> set[str]:
+    """Return the names of the tensors with first dimension E."""
+    stacked = {name for name, _ in model.named_parameters()}
+    for path, module in model.named_modules():
+        if hasattr(type(module), "has_members"):
+            stacked |= {f"{path}.{name}" for name, _ in module.named_buffers(recurse=False)}
+    return stacked

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlpyt.models.normalization import Normalization, make_normalization
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
 
@@ -37,6 +38,8 @@ class MlpModel(nn.Module):
         orthogonal_gain: gain of orthogonal initial weights in the output layer, with sqrt(2) in
             hidden layers and zero biases (Andrychowicz et al. 2021 find 0.01 best for policies; 1
             is usual for values); ``None``: PyTorch's initial weights.
+        normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output, or
+            a dictionary with further arguments of `BatchRenorm1d`; ``None``: none.
 
     Raises:
         ValueError: there is neither a hidden nor an output layer.
@@ -49,6 +52,7 @@ class MlpModel(nn.Module):
         output_size: int | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
         orthogonal_gain: float | None = None,
+        normalization: Normalization | None = None,
     ) -> None:
         super().__init__()
         sizes = size_list(hidden_sizes)
@@ -56,9 +60,14 @@ class MlpModel(nn.Module):
             raise ValueError(
                 f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; set either."
             )
-        layers: list[nn.Module] = []
+
+        def normalized(size: int) -> list[nn.Module]:
+            return [] if normalization is None else [make_normalization(normalization, size)]
+
+        layers: list[nn.Module] = normalized(input_size)
         for n_in, n_out in zip([input_size, *sizes], sizes):
             layers += [nn.Linear(n_in, n_out), nonlinearity_class(nonlinearity)()]
+            layers += normalized(n_out)
         if output_size is not None:
             layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))
         self.model = nn.Sequential(*layers)

@@ -24,6 +24,7 @@ from torch import fx, nn
 
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import MlpModel
+from rlpyt.models.normalization import BatchRenorm1d
 from rlpyt.models.observation import MARKED, Shape, flatten_numpy, is_composite, mask_size
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.spaces.action_mask import FIELD
@@ -63,6 +64,15 @@ class Layer(NamedTuple):
     weight: Array  # [n_out, n_in]
     bias: Array  # [n_out]
     activation: Activation | None
+    norm: BatchRenorm1d | None = None  # of the input, which becomes a part of weight and bias
+
+    def values(self) -> tuple[Array, Array]:
+        """Return weight [n_in, n_out] and bias, with those of a normalized input."""
+        if self.norm is None:
+            return self.weight.T, self.bias
+        with torch.no_grad():
+            scale, shift = (x.numpy() for x in self.norm.affine())
+        return self.weight.T * scale[:, None], self.bias + self.weight @ shift
 
 
 class Program(NamedTuple):
@@ -121,8 +131,9 @@ class NumpyForward:
             [np.empty(layer.weight.shape[::-1], np.float32) for _, layer in stage]
             for stage in program.stages
         ]
-        self._copies = [
-            (copy, layer.weight.T)
+        # (layer, copy of its weight, copies of its bias for each number of rows)
+        self._copies: list[tuple[Layer, Array, list[Array]]] = [
+            (layer, copy, [])
             for stage, weights in zip(program.stages, self._weights)
             for (_, layer), copy in zip(stage, weights)
         ]
@@ -155,8 +166,10 @@ class NumpyForward:
 
     def refresh(self) -> None:
         """Read the parameters."""
-        for copy, parameter in self._copies:
-            copy[...] = parameter
+        for layer, weight, biases in self._copies:
+            weight[...], bias = layer.values()
+            for copy in biases:
+                copy[...] = bias
         if self._normalize is not None:
             rms, _, min_var = self._normalize
             self._mean = rms.mean.numpy()
@@ -168,14 +181,15 @@ class NumpyForward:
         Returns:
             (stages, steps of the tail, results, mask of invalid actions or ``None``).
         """
-        program, stages = self._program, []
+        program, stages, copies = self._program, [], iter(self._copies)
         regions: list[Any] = [None] * len(program.sources)  # latest output of each tower
         for stage, weights in zip(program.stages, self._weights):
             widths = [len(layer.bias) for _, layer in stage]
             flat = np.empty(B * sum(widths), np.float32)
             bias = np.empty_like(flat)
             outs, biases = _split(flat, B, widths), _split(bias, B, widths)
-            self._copies += [(copy, layer.bias) for copy, (_, layer) in zip(biases, stage)]
+            for own in biases:
+                next(copies)[2].append(own)
             dots = []
             for (tower, _), weight, out in zip(stage, weights, outs):
                 source, inputs = program.sources[tower], regions[tower]
@@ -346,17 +360,21 @@ def _trace(model: nn.Module) -> Program | None:
 def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
     """Return linear layers with their nonlinearities; ``None`` if there are other modules."""
     layers: list[Layer] = []
+    norm: BatchRenorm1d | None = None
     for part in parts:
         if _has_hooks(part):
             return None
         if type(part) is nn.Linear:
             bias = torch.zeros(part.out_features) if part.bias is None else part.bias.detach()
-            layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), None))
+            layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), None, norm))
+            norm = None
+        elif type(part) is BatchRenorm1d and not (layers and layers[-1].activation is None):
+            norm = part
         elif type(part) in ACTIVATIONS and layers and layers[-1].activation is None:
             layers[-1] = layers[-1]._replace(activation=ACTIVATIONS[type(part)])
         else:
             return None
-    return layers or None
+    return layers if norm is None and layers else None
 
 
 def _parts_of(module: nn.Module) -> list[nn.Module]:

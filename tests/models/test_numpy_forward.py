@@ -10,6 +10,7 @@ from torch import nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
+from rlpyt.models.normalization import batch_norms
 from rlpyt.models.observation import CategoryShape, ImageShape
 from rlpyt.models.pg.joint import JointMlpModel
 from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
@@ -18,6 +19,7 @@ from rlpyt.models.pg.vector import (
     GaussianMlpModel,
     MultiCategoricalMlpModel,
 )
+from rlpyt.models.qpg.mlp import PiMlpModel
 from rlpyt.utils.collections import namedarraytuple
 from rlpyt.utils.shared import Arena
 
@@ -42,6 +44,7 @@ MODELS = {
     "joint": lambda: JointMlpModel((4,), [(3,), 2, (2, 2), 1, (2, 3)], init_log_std=-0.5),
     "joint, shared": lambda: JointMlpModel((4,), [(2, 2), (2, 2)], shared=True),
     "joint, one part": lambda: JointMlpModel((4,), [2]),
+    "batch renorm": lambda: PiMlpModel((4,), [16, 8], 2, normalization="batch_renorm").eval(),
     "composite": lambda: CategoricalMlpModel(COMPOSITE, 3),
 }
 
@@ -54,6 +57,9 @@ def build(name):
             p.add_(0.3 * torch.randn_like(p))
     if hasattr(model, "obs_rms"):
         model.update_obs_rms(2 + 3 * torch.randn(50, 4))
+    for norm in batch_norms(model):
+        norm.running_mean.normal_()
+        norm.running_var.uniform_(0.3, 3)
     return model
 
 

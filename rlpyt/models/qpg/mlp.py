@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rlpyt.models.ensemble import EnsembleMlp
 from rlpyt.models.mlp import MlpModel, size_list
 from rlpyt.models.network import Lead, VectorModel
+from rlpyt.models.normalization import Normalization
 from rlpyt.models.observation import Shape
 from rlpyt.models.pg.joint import ActionParts, joint_parameters, output_sizes
 from rlpyt.models.recurrent import HeadInputs, Memory
@@ -83,6 +84,7 @@ class MuMlpModel(ControlModel):
         action_size: A, number of action components.
         output_max: maximum absolute action, in units where the space is [-1, 1].
         nonlinearity: class or name of the nonlinearity between layers.
+        normalization: batch normalization, see `MlpModel`; ``None``: none.
         **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`; ``normalize_observation``, its
             limits and ``encoder`` of `VectorModel`.
     """
@@ -94,11 +96,14 @@ class MuMlpModel(ControlModel):
         action_size: int,
         output_max: float = 1,
         nonlinearity: Nonlinearity = nn.ReLU,
+        normalization: Normalization | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
         self.output_max = output_max
-        self.mlp = MlpModel(self.n_features, hidden_sizes, action_size, nonlinearity)
+        self.mlp = MlpModel(
+            self.n_features, hidden_sizes, action_size, nonlinearity, normalization=normalization
+        )
 
     _output_max = OldName("output_max")
 
@@ -111,7 +116,8 @@ class PiMlpModel(ControlModel):
     """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
 
     Args:
-        observation_shape, hidden_sizes, action_size, nonlinearity, **kwargs: see `MuMlpModel`.
+        observation_shape, hidden_sizes, action_size, nonlinearity, normalization, **kwargs: see
+            `MuMlpModel`.
     """
 
     def __init__(
@@ -120,11 +126,18 @@ class PiMlpModel(ControlModel):
         hidden_sizes: Sizes,
         action_size: int,
         nonlinearity: Nonlinearity = nn.ReLU,
+        normalization: Normalization | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
         self.action_size = action_size
-        self.mlp = MlpModel(self.n_features, hidden_sizes, 2 * action_size, nonlinearity)
+        self.mlp = MlpModel(
+            self.n_features,
+            hidden_sizes,
+            2 * action_size,
+            nonlinearity,
+            normalization=normalization,
+        )
 
     _action_size = OldName("action_size")
 
@@ -141,7 +154,7 @@ class JointPiMlpModel(ControlModel):
     choices, mean and log std before squashing, each [*lead, A], for a Box.
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity, **kwargs: see `MuMlpModel`.
+        observation_shape, hidden_sizes, nonlinearity, normalization, **kwargs: see `MuMlpModel`.
         action_parts: number of choices of each component of discrete parts, a tuple, or of
             components of a Box, an integer.
     """
@@ -152,6 +165,7 @@ class JointPiMlpModel(ControlModel):
         hidden_sizes: Sizes,
         action_parts: ActionParts,
         nonlinearity: Nonlinearity = nn.ReLU,
+        normalization: Normalization | None = None,
         **kwargs: Any,
     ) -> None:
         n_outputs = sum(output_sizes(action_parts))
@@ -159,7 +173,9 @@ class JointPiMlpModel(ControlModel):
         self.action_parts, self.n_outputs = tuple(action_parts), n_outputs
         self.n_components = sum(part for part in action_parts if isinstance(part, int))
         n_outputs += self.n_components
-        self.mlp = MlpModel(self.n_features, hidden_sizes, n_outputs, nonlinearity)
+        self.mlp = MlpModel(
+            self.n_features, hidden_sizes, n_outputs, nonlinearity, normalization=normalization
+        )
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return parameters [.., n] of all parts, of features [.., F]."""
@@ -184,6 +200,7 @@ class QofMuMlpModel(ControlModel):
         dropout: dropout rate of hidden outputs, below 1.
         nonlinearity: class or name of the nonlinearity; it must be elementwise.
         n_choices: C, number of discrete choices, each with a value; ``None``: there are none.
+        normalization: batch normalization, see `MlpModel`; ``None``: none.
         **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`, for one critic;
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
 
@@ -202,6 +219,7 @@ class QofMuMlpModel(ControlModel):
         dropout: float = 0.0,
         nonlinearity: Nonlinearity = nn.ReLU,
         n_choices: int | None = None,
+        normalization: Normalization | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
@@ -225,6 +243,7 @@ class QofMuMlpModel(ControlModel):
             nonlinearity,
             layer_norm,
             dropout,
+            normalization,
         )
 
     def forward(  # type: ignore[override]
@@ -260,7 +279,8 @@ class VMlpModel(ControlModel):
     """A state value function. Returns values [*lead].
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity, **kwargs: arguments of `MuMlpModel`.
+        observation_shape, hidden_sizes, nonlinearity, normalization, **kwargs: arguments of
+            `MuMlpModel`.
         action_size: A, which only a memory uses.
     """
 
@@ -270,10 +290,13 @@ class VMlpModel(ControlModel):
         hidden_sizes: Sizes,
         action_size: int | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
+        normalization: Normalization | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
-        self.mlp = MlpModel(self.n_features, hidden_sizes, 1, nonlinearity)
+        self.mlp = MlpModel(
+            self.n_features, hidden_sizes, 1, nonlinearity, normalization=normalization
+        )
 
     def heads(self, features: Tensor) -> Tensor:
         """Return values [..] of features [.., F]."""
