@@ -37,6 +37,7 @@ CONTROL = {
     "ddpg": "rlpyt.agents.qpg.ddpg_agent:DdpgAgent",
     "td3": "rlpyt.agents.qpg.td3_agent:Td3Agent",
     "sac": "rlpyt.agents.qpg.sac_agent:SacAgent",
+    "crossq": "rlpyt.agents.qpg.sac_agent:SacAgent",
     "sac_v": "rlpyt.agents.qpg.sac_v_agent:SacAgent",
 }
 # Samplers whose agent acts in the process of its environments.
@@ -204,7 +205,7 @@ def _control_agent(options: RunOptions) -> Any:
         model_kwargs.setdefault("memory", "lstm")
     kwargs = _agent_kwargs(options, cls)
     # Critics use the policy's settings by default.
-    names = ("hidden_sizes", "normalize_observation", "encoder", "encoders")
+    names = ("hidden_sizes", "normalize_observation", "normalization", "encoder", "encoders")
     shared = {key: model_kwargs[key] for key in names if key in model_kwargs}
     networks = ("q_model_kwargs", "v_model_kwargs") if name == "sac_v" else ("q_model_kwargs",)
     for network in networks:

@@ -30,9 +30,18 @@ ALGOS = {
     "ddpg": functools.partial(DDPG, **Q, OptimCls=torch.optim.AdamW),
     "td3": functools.partial(TD3, **Q),
     "sac": functools.partial(SAC, **Q, q_learning_rate=1e-3),
+    # Normalization cancels the biases of units that are always active: their gradients are rounding
+    # errors, which Adam makes steps of with a small eps.
+    "crossq": functools.partial(
+        SAC, **Q, joint_critics=True, policy_update_interval=3, optim_kwargs=dict(eps=1e-4)
+    ),
     "sac_v": functools.partial(SAC_V, **Q),
 }
-KINDS = {"cat": 2, "td3": 2}  # kinds of updates: with targets or policy, and without; else 1
+KINDS = {
+    "cat": 2,
+    "td3": 2,
+    "crossq": 2,
+}  # kinds of updates: with targets or policy, and without; else 1
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +58,9 @@ def ready(name, compile="update", **kwargs):
     """An algorithm with a filled replay."""
     algo = ALGOS[name](compile=compile, **kwargs)
     parts = parts_dqn if name in parts_dqn.AGENTS else parts_qpg
-    agent = parts.AGENTS[name]()
+    agent = (
+        parts_qpg.AGENTS["sac"](**parts_qpg.CROSSQ) if name == "crossq" else parts.AGENTS[name]()
+    )
     parts.fill(algo, parts.prepared(algo, agent))
     return algo
 

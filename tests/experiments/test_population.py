@@ -70,6 +70,10 @@ PAIRS = {
     "qrdqn": ("qrdqn", "CartPole-v1", 260, OFF_POLICY),
     "iqn": ("iqn", "CartPole-v1", 260, OFF_POLICY),
     "ddpg": ("ddpg", "Pendulum-v1", 205, OFF_POLICY),
+    "crossq": (
+        *("crossq", "Pendulum-v1", 210),
+        OFF_POLICY | {"agent": {**SMALL, "args": {"q_model_kwargs": {"hidden_sizes": [24, 16]}}}},
+    ),
     "td3": ("td3", "Pendulum-v1", 205, OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", 210, OFF_POLICY),
     "sac-dropout": (

@@ -7,7 +7,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import load, train
 
-EVERY = ["ddpg", "td3", "sac", "sac_v"]
+EVERY = ["ddpg", "td3", "sac", "crossq", "sac_v"]
 SMALL = dict(
     min_steps_learn=200, replay_size=5000, batch_size=64, replay_ratio=64, learning_rate=3e-3
 )
@@ -52,6 +52,25 @@ def test_policies_fill_the_bounds_of_the_space(algo_name, tmp_path):
 )
 def test_variants_of_sac_learn_it_too(agent_args, algo, tmp_path):
     assert on_reach("sac", tmp_path / "run", agent_args, **algo) > -0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "normalization, joint, learns",
+    [("batch_renorm", True, True), (None, True, False), ("batch_renorm", False, False)],
+    ids=["crossq", "not normalized", "targets evaluated separately"],
+)
+def test_crossq_needs_both_of_its_parts(normalization, joint, learns, tmp_path):
+    """With a high learning rate; -160 to -220 against -590 to -1060 of two seeds each."""
+    networks = {"hidden_sizes": [64, 64], "normalization": normalization}
+    mean = trained(
+        "crossq", "Pendulum-v1", tmp_path / "run", steps=2_500,
+        algo=dict(joint_critics=joint, learning_rate=5e-3, min_steps_learn=300, batch_size=128,
+                  replay_ratio=128),
+        agent=dict(model={"normalization": normalization},
+                   args={"target_critics": not joint, "q_model_kwargs": networks}),
+    )  # fmt: skip
+    assert (mean > -400) == learns
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
+from rlpyt.models.normalization import batch_norms
 from rlpyt.models.observation import images_of, marked_shape
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.spaces.action_mask import action_mask_of
@@ -76,6 +77,7 @@ class QpgAgent(BaseAgent):
         n_quantiles: number of quantiles that each critic returns; ``None``: values.
         target_q_model, target_model: target networks of critics and policy, equal to them at first;
             ``None`` if the agent has none.
+        has_target_policy, has_target_critics: True if the agent builds these targets.
         action_std: standard deviation of the noise while sampling, in units of [-1, 1]; ``None``:
             the policy's own.
         pretrain_std: the same before learning starts, or "uniform"; ``None``: ``action_std``.
@@ -181,6 +183,8 @@ class QpgAgent(BaseAgent):
         initial = self.initial_model_state_dict or {}
         if {"model"} < initial.keys():
             self.load_state_dict(initial)
+        for layer in batch_norms(self.model):
+            layer.eval()  # until training: the sampler's example must not enter the statistics
 
     @property
     def _has_groups(self) -> bool:
@@ -241,7 +245,8 @@ class QpgAgent(BaseAgent):
 
     def _build_targets(self) -> None:
         """Copy the networks that have targets."""
-        self.target_q_model = self._target_of(self.q_model)
+        if self.has_target_critics:
+            self.target_q_model = self._target_of(self.q_model)
         if self.has_target_policy:
             self.target_model = self._target_of(self.model)
         self._share_statistics()

@@ -52,6 +52,8 @@ class SacAgent(QpgAgent):
             makes actions nearly uniform, "uniform" exactly so; ``None``: the policy's own. Until
             then, discrete choices are uniform unless it is ``None``.
         n_critics: E, number of critics.
+        target_critics: have target networks of the critics; False: for CrossQ, see
+            `SAC.joint_critics`.
     """
 
     provides = "a squashed Gaussian policy and critics"
@@ -72,6 +74,7 @@ class SacAgent(QpgAgent):
         action_squash: float = 1.0,
         pretrain_std: float | Literal["uniform"] | None = 0.75,
         n_critics: int = 2,
+        target_critics: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -90,7 +93,7 @@ class SacAgent(QpgAgent):
                 "network. Use SacAgent of rlpyt.agents.qpg.sac_v_agent, which has one."
             )
         check_range("action_squash", action_squash, 0, 1, open_low=True)
-        self.action_squash = action_squash
+        self.action_squash, self.has_target_critics = action_squash, target_critics
         self.pretrain_std = pretrain_std
         wide_std(pretrain_std)  # raises ValueError
 

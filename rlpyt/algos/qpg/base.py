@@ -14,9 +14,10 @@ from rlpyt.algos.optim import RATE, GradientStep, ParameterGroup
 from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.sequences import valid_and_ends
 from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.models.normalization import batch_norms, running_statistics
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.replays.batch import PrioritizedTransitions, Transitions
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 
 
@@ -202,9 +203,24 @@ class QpgAlgo(ReplayAlgo):
             step.load_state_dicts(state_dict)
 
 
+def joined(first: Any, second: Any) -> Any:
+    """Return one batch of two trees of tensors [B, ...]."""
+    rest = iter(leaves_of(second))
+    return buffer_func(first, lambda x: torch.cat([x, next(rest)]))
+
+
 @contextmanager
 def frozen(network: torch.nn.Module) -> Iterator[None]:
-    """Disable gradients of a network's parameters inside the context, but not of its inputs."""
+    """Disable gradients of a network's parameters inside the context, but not of its inputs.
+
+    Batch normalization uses its running statistics, and does not update them.
+    """
+    with running_statistics(batch_norms(network)), _without_gradient(network):
+        yield
+
+
+@contextmanager
+def _without_gradient(network: torch.nn.Module) -> Iterator[None]:
     if torch.compiler.is_compiling():  # which cannot trace a change of requires_grad
         own = [(m._parameters, name) for m in network.modules() for name in m._parameters]
         kept = [place[name] for place, name in own]

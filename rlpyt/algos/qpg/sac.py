@@ -17,7 +17,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.qpg.parts import Draw
 from rlpyt.algos.optim import RATE, ParameterGroup, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
-from rlpyt.algos.qpg.base import QpgAlgo, frozen
+from rlpyt.algos.qpg.base import QpgAlgo, frozen, joined
 from rlpyt.algos.qpg.losses import (
     check_values,
     expected_value,
@@ -29,6 +29,7 @@ from rlpyt.algos.qpg.losses import (
 )
 from rlpyt.algos.replay import SamplesToBuffer, subsample
 from rlpyt.models.ensemble import Ensemble
+from rlpyt.models.normalization import batch_norms, running_statistics
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.utils.checks import Scheduled, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
@@ -50,7 +51,8 @@ class SAC(QpgAlgo):
 
     The agent's ``n_critics`` critics return values or quantiles. With ``n_target_critics`` this is
     REDQ (Chen et al. 2021), with layer normalization and dropout in the agent's critics DroQ
-    (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020).
+    (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020), with ``joint_critics`` and
+    batch renormalization CrossQ (Bhatt et al. 2024).
     """
 
     discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
@@ -101,6 +103,9 @@ class SAC(QpgAlgo):
         0, ge=0, fixed=True, doc="largest quantiles dropped per critic; TQC: 2"
     )
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
+    joint_critics: bool = setting(
+        False, fixed=True, doc="critics at (s, a) and (s', a') as one batch, CrossQ"
+    )
     prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")
     pri_alpha: float = setting(
         0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
@@ -151,6 +156,17 @@ class SAC(QpgAlgo):
                 f"n_target_critics must be at most the agent's n_critics={E}, got {M}. Lower it, "
                 "or give the agent more critics."
             )
+        if not (self.joint_critics or agent.has_target_critics):
+            raise ValueError(
+                "joint_critics must be True for an agent without target networks of its critics, "
+                "got False. Or remove target_critics=False from the agent's arguments."
+            )
+        if self.joint_critics and (agent.recurrent or agent.parts is not None):
+            what = "an agent with memory" if agent.recurrent else str(agent.env_spaces.action)
+            raise ValueError(
+                f"joint_critics must be False for {what}, got True. It is for agents without "
+                "memory, whose actions are a single Box."
+            )
         N = agent.n_quantiles
         if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
             raise ValueError(
@@ -172,6 +188,8 @@ class SAC(QpgAlgo):
             )
 
     def _add_steps(self) -> None:
+        self._evaluate = self._jointly if self.joint_critics else self._separately
+        self._policy_norms = batch_norms(self.agent.model)
         self.add_step("all", self._networks())
         if self.fixed_alpha is None:
             self.fix("since the temperature is learned", "fixed_alpha")
@@ -342,8 +360,7 @@ class SAC(QpgAlgo):
         Returns:
             Losses [E]; Q-values [E, B] and absolute TD errors [B], without gradient.
         """
-        y = self.q_target(samples)
-        q = self.forward(self.agent.q, *samples.agent_inputs, samples.action)
+        y, q = self._evaluate(samples)
         check_values(q, samples.return_, self.agent.n_quantiles)
         if y.dim() > 1:
             losses, td_abs_errors = quantile_errors(q, y)
@@ -352,12 +369,42 @@ class SAC(QpgAlgo):
             losses, td_abs_errors = squared_errors(q, y)
         return self.weighted(losses, samples).mean(-1), q.detach(), td_abs_errors
 
+    def _separately(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return targets, and the critics' outputs at (s, a)."""
+        y = self.q_target(samples)
+        return y, self.forward(self.agent.q, *samples.agent_inputs, samples.action)
+
+    def _jointly(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the same, with critics evaluated at (s, a) and (s', a') as one batch.
+
+        Targets are from the target networks, or without them from the same evaluation.
+        """
+        next_action, log_pi = self._next_action(samples)
+        inputs = joined(samples.agent_inputs, samples.target_inputs)
+        action = torch.cat([samples.action, next_action])
+        q, next_q = self.forward(self.agent.q, *inputs, action).chunk(2, dim=1)
+        if self.agent.has_target_critics:
+            next_q = self.forward(self.agent.target_q, *inputs, action).chunk(2, dim=1)[1]
+        return self._target(samples, next_action, log_pi, next_q), q
+
     @torch.no_grad()
     def q_target(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return the targets y [B] of the critics, or [B, K] if they return quantiles."""
-        inputs = samples.target_inputs
-        action, log_pi, _ = self.forward(self.agent.pi, *inputs)
-        next_q = self.forward(self.agent.target_q, *inputs, action)
+        action, log_pi = self._next_action(samples)
+        next_q = self.forward(self.agent.target_q, *samples.target_inputs, action)
+        return self._target(samples, action, log_pi, next_q)
+
+    @torch.no_grad()
+    def _next_action(self, samples: NamedArrayTuple) -> tuple[Any, torch.Tensor]:
+        """Draw actions of the policy in evaluation mode, with their log-likelihoods."""
+        with running_statistics(self._policy_norms):
+            action, log_pi, _ = self.forward(self.agent.pi, *samples.target_inputs)
+        return action, log_pi
+
+    @torch.no_grad()
+    def _target(
+        self, samples: NamedArrayTuple, action: Any, log_pi: torch.Tensor, next_q: torch.Tensor
+    ) -> torch.Tensor:
         E, M = len(next_q), self.n_target_critics
         if M is not None and M < E:  # with M == E the permutation would not change the result
             next_q = next_q[torch.randperm(E, device=next_q.device)[:M]]

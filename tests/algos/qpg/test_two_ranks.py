@@ -11,7 +11,7 @@ from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.runners.distributed import Ranks
 from rlpyt.utils.processes import start_context
-from tests.algos.qpg.parts_qpg import AGENTS, NARROW, SMALL, fill, one_update, prepared
+from tests.algos.qpg.parts_qpg import AGENTS, CROSSQ, NARROW, SMALL, fill, one_update, prepared
 
 MEMORY = dict(model_kwargs=dict(memory="gru", lstm_size=4, **NARROW))
 SEQUENCES = dict(batch_T=4, batch_B=4, warmup_T=2, store_rnn_state_interval=2)
@@ -20,6 +20,7 @@ ALGOS = {
     "td3": (TD3, "td3", {}, {}),
     "sac": (SAC, "sac", {}, {}),
     "sac_v": (SAC_V, "sac_v", {}, {}),
+    "crossq": (SAC, "sac", dict(joint_critics=True), CROSSQ),
     "td3 with memory": (TD3, "td3", SEQUENCES, MEMORY),
     "sac with memory": (SAC, "sac", SEQUENCES, MEMORY),
 }
