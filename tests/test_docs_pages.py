@@ -86,7 +86,7 @@ def run_script_of(code, path):
 
 
 def test_blocks_of_other_languages_do_not_hide_those_after_them():
-    assert [language for language, _ in blocks("algorithms/sac")] == ["", "python", "", "", ""]
+    assert [language for language, _ in blocks("algorithms/sac")] == ["", "python", "", "", "", ""]
 
 
 def marked(page):

@@ -205,7 +205,10 @@ def _control_agent(options: RunOptions) -> Any:
         model_kwargs.setdefault("memory", "lstm")
     kwargs = _agent_kwargs(options, cls)
     # Critics use the policy's settings by default.
-    names = ("hidden_sizes", "normalize_observation", "normalization", "encoder", "encoders")
+    names = (
+        *("hidden_sizes", "normalize_observation", "normalization", "residual"),
+        *("encoder", "encoders"),
+    )
     shared = {key: model_kwargs[key] for key in names if key in model_kwargs}
     networks = ("q_model_kwargs", "v_model_kwargs") if name == "sac_v" else ("q_model_kwargs",)
     for network in networks:

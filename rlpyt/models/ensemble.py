@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlpyt.models.mlp import run_layers
+from rlpyt.models.mlp import check_residual, run_layers
 from rlpyt.models.normalization import Normalization, make_normalization
 from rlpyt.models.recurrent import HeadInputs
+from rlpyt.models.residual import residual_layers
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 
 State = dict[str, Tensor]
@@ -66,20 +67,23 @@ class EnsembleLayerNorm(nn.Module):
     Args:
         n_members: E, number of layers.
         size: size of the dimension to normalize.
+        eps: number added to variances.
     """
 
     has_members = True
 
-    def __init__(self, n_members: int, size: int) -> None:
+    def __init__(self, n_members: int, size: int, eps: float = 1e-5) -> None:
         super().__init__()
+        self.eps = eps
         self.weight = nn.Parameter(torch.ones(n_members, size))
         self.bias = nn.Parameter(torch.zeros(n_members, size))
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Normalize [E, N, size], or [N, size] with a single ``member``."""
         if member is not None:
-            return F.layer_norm(x, x.shape[-1:], self.weight[member], self.bias[member])
-        normal = F.layer_norm(x, x.shape[-1:])
+            own = (self.weight[member], self.bias[member])
+            return F.layer_norm(x, x.shape[-1:], *own, eps=self.eps)
+        normal = F.layer_norm(x, x.shape[-1:], eps=self.eps)
         return torch.addcmul(self.bias.unsqueeze(-2), normal, self.weight.unsqueeze(-2))
 
 
@@ -141,6 +145,7 @@ class EnsembleMlp(nn.Module):
         dropout: dropout rate of each hidden layer's outputs, before layer normalization.
         normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output; see
             `MlpModel`.
+        residual: "simba" or "bro", residual blocks; see `MlpModel`.
     """
 
     def __init__(
@@ -153,13 +158,28 @@ class EnsembleMlp(nn.Module):
         layer_norm: bool = False,
         dropout: float = 0.0,
         normalization: Normalization | None = None,
+        residual: str | None = None,
     ) -> None:
         super().__init__()
         self.n_members = E = n_members
-        self.columns = E is not None and not layer_norm
+        self.columns = E is not None and not layer_norm and residual is None
 
         def linear(a: int, b: int) -> nn.Module:
-            return nn.Linear(a, b) if E is None else EnsembleLinear(E, a, b, rows=layer_norm)
+            return nn.Linear(a, b) if E is None else EnsembleLinear(E, a, b, not self.columns)
+
+        def layer_normalization(size: int, **kwargs: Any) -> nn.Module:
+            if E is None:
+                return nn.LayerNorm(size, **kwargs)
+            return EnsembleLayerNorm(E, size, **kwargs)
+
+        if residual is not None:
+            check_residual(
+                residual, normalization=normalization, layer_norm=layer_norm, dropout=dropout
+            )
+            make = (linear, layer_normalization, nonlinearity_class(nonlinearity), run_layers)
+            blocks = residual_layers(residual, hidden_sizes, n_in, n_out, *make)
+            self.model = nn.Sequential(*blocks)
+            return
 
         def normalized(size: int) -> list[nn.Module]:
             if normalization is None:
@@ -172,7 +192,7 @@ class EnsembleMlp(nn.Module):
             if dropout:
                 layers.append(Dropout(dropout))
             if layer_norm:
-                layers.append(nn.LayerNorm(b) if E is None else EnsembleLayerNorm(E, b))
+                layers.append(layer_normalization(b))
             layers += [nonlinearity_class(nonlinearity)(), *normalized(b)]
         layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
         self.model = nn.Sequential(*layers)

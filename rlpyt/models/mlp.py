@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlpyt.models.normalization import Normalization, make_normalization
+from rlpyt.models.residual import residual_layers
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
 
@@ -40,9 +41,12 @@ class MlpModel(nn.Module):
             is usual for values); ``None``: PyTorch's initial weights.
         normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output, or
             a dictionary with further arguments of `BatchRenorm1d`; ``None``: none.
+        residual: "simba" or "bro": each hidden size is a residual block, see `residual_layers`;
+            ``None``: no blocks.
 
     Raises:
-        ValueError: there is neither a hidden nor an output layer.
+        ValueError: there is neither a hidden nor an output layer, or ``residual`` is given with
+            other forms of layers.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class MlpModel(nn.Module):
         nonlinearity: Nonlinearity = nn.ReLU,
         orthogonal_gain: float | None = None,
         normalization: Normalization | None = None,
+        residual: str | None = None,
     ) -> None:
         super().__init__()
         sizes = size_list(hidden_sizes)
@@ -60,6 +65,14 @@ class MlpModel(nn.Module):
             raise ValueError(
                 f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; set either."
             )
+
+        if residual is not None:
+            check_residual(residual, normalization=normalization, orthogonal_gain=orthogonal_gain)
+            make = (nn.Linear, nn.LayerNorm, nonlinearity_class(nonlinearity), run_layers)
+            blocks = residual_layers(residual, sizes, input_size, output_size, *make)
+            self.model = nn.Sequential(*blocks)
+            self._output_size = sizes[-1] if output_size is None else output_size
+            return
 
         def normalized(size: int) -> list[nn.Module]:
             return [] if normalization is None else [make_normalization(normalization, size)]
@@ -85,6 +98,16 @@ class MlpModel(nn.Module):
     def output_size(self) -> int:
         """Return the size of the last layer."""
         return self._output_size
+
+
+def check_residual(residual: str, **others: Any) -> None:
+    """Raise ValueError if arguments for other forms of layers are given with ``residual``."""
+    for name, value in others.items():
+        if value:
+            raise ValueError(
+                f"{name} must be left out with residual={residual!r}, got {value!r}: residual "
+                "blocks have layer normalization, and initial weights of their own."
+            )
 
 
 def size_list(sizes: int | Sequence[int] | None) -> list[int]:

@@ -22,12 +22,12 @@ def trained(algo_name, env, run_dir, **changes):
     return np.mean(load(run_dir).evaluate(20).returns)
 
 
-def on_reach(algo_name, run_dir, agent_args=None, **algo):
+def on_reach(algo_name, run_dir, agent_args=None, agent=None, **algo):
     """The return of an episode of ten steps; uniform actions get -6.7, the middle one -3.3."""
     extra = {"reward_scale": 30.0} if algo_name == "sac_v" else {}
     return trained(
         algo_name, "toy/reach", run_dir, steps=1_600, algo={**SMALL, **extra, **algo},
-        agent=dict(hidden_sizes=[32], args=agent_args or {}),
+        agent={"hidden_sizes": [32], "args": agent_args or {}, **(agent or {})},
     )  # fmt: skip
 
 
@@ -52,6 +52,14 @@ def test_policies_fill_the_bounds_of_the_space(algo_name, tmp_path):
 )
 def test_variants_of_sac_learn_it_too(agent_args, algo, tmp_path):
     assert on_reach("sac", tmp_path / "run", agent_args, **algo) > -0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("residual, n, learns", [("simba", 12, True), (None, 25, False)])
+def test_deep_networks_learn_with_residual_blocks_only(residual, n, learns, tmp_path):
+    """-0.04 and -0.05 against -3.4, the return of the middle action, of two seeds each."""
+    deep = {"hidden_sizes": [16] * n, "model": {"residual": residual}}
+    assert (on_reach("sac", tmp_path / "run", agent=deep) > -0.5) == learns
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ class MuMlpModel(ControlModel):
         action_size: A, number of action components.
         output_max: maximum absolute action, in units where the space is [-1, 1].
         nonlinearity: class or name of the nonlinearity between layers.
-        normalization: batch normalization, see `MlpModel`; ``None``: none.
+        normalization, residual: batch normalization and residual blocks, see `MlpModel`.
         **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`; ``normalize_observation``, its
             limits and ``encoder`` of `VectorModel`.
     """
@@ -97,12 +97,18 @@ class MuMlpModel(ControlModel):
         output_max: float = 1,
         nonlinearity: Nonlinearity = nn.ReLU,
         normalization: Normalization | None = None,
+        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
         self.output_max = output_max
         self.mlp = MlpModel(
-            self.n_features, hidden_sizes, action_size, nonlinearity, normalization=normalization
+            self.n_features,
+            hidden_sizes,
+            action_size,
+            nonlinearity,
+            normalization=normalization,
+            residual=residual,
         )
 
     _output_max = OldName("output_max")
@@ -116,8 +122,8 @@ class PiMlpModel(ControlModel):
     """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
 
     Args:
-        observation_shape, hidden_sizes, action_size, nonlinearity, normalization, **kwargs: see
-            `MuMlpModel`.
+        observation_shape, hidden_sizes, action_size, nonlinearity: see `MuMlpModel`.
+        normalization, residual, **kwargs: see `MuMlpModel`.
     """
 
     def __init__(
@@ -127,6 +133,7 @@ class PiMlpModel(ControlModel):
         action_size: int,
         nonlinearity: Nonlinearity = nn.ReLU,
         normalization: Normalization | None = None,
+        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
@@ -137,6 +144,7 @@ class PiMlpModel(ControlModel):
             2 * action_size,
             nonlinearity,
             normalization=normalization,
+            residual=residual,
         )
 
     _action_size = OldName("action_size")
@@ -154,7 +162,8 @@ class JointPiMlpModel(ControlModel):
     choices, mean and log std before squashing, each [*lead, A], for a Box.
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity, normalization, **kwargs: see `MuMlpModel`.
+        observation_shape, hidden_sizes, nonlinearity: see `MuMlpModel`.
+        normalization, residual, **kwargs: see `MuMlpModel`.
         action_parts: number of choices of each component of discrete parts, a tuple, or of
             components of a Box, an integer.
     """
@@ -166,6 +175,7 @@ class JointPiMlpModel(ControlModel):
         action_parts: ActionParts,
         nonlinearity: Nonlinearity = nn.ReLU,
         normalization: Normalization | None = None,
+        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         n_outputs = sum(output_sizes(action_parts))
@@ -174,7 +184,12 @@ class JointPiMlpModel(ControlModel):
         self.n_components = sum(part for part in action_parts if isinstance(part, int))
         n_outputs += self.n_components
         self.mlp = MlpModel(
-            self.n_features, hidden_sizes, n_outputs, nonlinearity, normalization=normalization
+            self.n_features,
+            hidden_sizes,
+            n_outputs,
+            nonlinearity,
+            normalization=normalization,
+            residual=residual,
         )
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -200,7 +215,7 @@ class QofMuMlpModel(ControlModel):
         dropout: dropout rate of hidden outputs, below 1.
         nonlinearity: class or name of the nonlinearity; it must be elementwise.
         n_choices: C, number of discrete choices, each with a value; ``None``: there are none.
-        normalization: batch normalization, see `MlpModel`; ``None``: none.
+        normalization, residual: batch normalization and residual blocks, see `MlpModel`.
         **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`, for one critic;
             ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
 
@@ -220,6 +235,7 @@ class QofMuMlpModel(ControlModel):
         nonlinearity: Nonlinearity = nn.ReLU,
         n_choices: int | None = None,
         normalization: Normalization | None = None,
+        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
@@ -244,6 +260,7 @@ class QofMuMlpModel(ControlModel):
             layer_norm,
             dropout,
             normalization,
+            residual,
         )
 
     def forward(  # type: ignore[override]
@@ -279,8 +296,8 @@ class VMlpModel(ControlModel):
     """A state value function. Returns values [*lead].
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity, normalization, **kwargs: arguments of
-            `MuMlpModel`.
+        observation_shape, hidden_sizes, nonlinearity: see `MuMlpModel`.
+        normalization, residual, **kwargs: see `MuMlpModel`.
         action_size: A, which only a memory uses.
     """
 
@@ -291,11 +308,17 @@ class VMlpModel(ControlModel):
         action_size: int | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
         normalization: Normalization | None = None,
+        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
         self.mlp = MlpModel(
-            self.n_features, hidden_sizes, 1, nonlinearity, normalization=normalization
+            self.n_features,
+            hidden_sizes,
+            1,
+            nonlinearity,
+            normalization=normalization,
+            residual=residual,
         )
 
     def heads(self, features: Tensor) -> Tensor:
