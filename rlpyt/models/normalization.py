@@ -127,11 +127,7 @@ class BatchRenorm1d(nn.Module):
 
 
 class _Normalized(torch.autograd.Function):
-    """`BatchRenorm1d` in training mode, with its gradient in closed form.
-
-    For [2, 256, 512] numbers, forward and backward pass take 0.4 of the time of operation after
-    operation.
-    """
+    """`BatchRenorm1d` in training mode, with its gradient in closed form."""
 
     generate_vmap_rule = True
 
