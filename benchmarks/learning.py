@@ -198,6 +198,7 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("rainbow-CartPole", "train rainbow CartPole-v1 --steps 100000", ">= 475"),
         Experiment("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", ">= 475"),
         Experiment("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", ">= 475"),
+        Experiment("pqn-CartPole", "train pqn CartPole-v1 --steps 500000", ">= 475"),
         Experiment("r2d1-memory", "train r2d1 toy/memory", "near 1"),
         Experiment("dqn-memory", "train dqn toy/memory --steps 20000", "cannot: chance is 0.5"),
     ],
@@ -374,7 +375,7 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "halfcheetah": ("HalfCheetah", ["ppo-HalfCheetah"]),
     "q-cartpole": ("Deep Q-learning on CartPole", [
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
-        "iqn-CartPole",
+        "iqn-CartPole", "pqn-CartPole",
     ]),
     "q-memory": ("Memory", ["r2d1-memory", "dqn-memory"]),
     "minatar": ("MinAtar Breakout",
@@ -405,7 +406,7 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
 OVERVIEW = {
     "solved": [
         *(f"{algo}-CartPole" for algo in ("ppo", "a2c", "vtrace", "dqn", "ddqn", "catdqn")),
-        *(f"{algo}-CartPole" for algo in ("rainbow", "qrdqn", "iqn")),
+        *(f"{algo}-CartPole" for algo in ("rainbow", "qrdqn", "iqn", "pqn")),
         *("async-dqn-CartPole", "async-impala-CartPole", "ppo-Acrobot"),
         *(f"{algo}-Pendulum" for algo in ("ppo", "ddpg", "td3", "sac", "sac_v")),
         "async-sac-Pendulum",
