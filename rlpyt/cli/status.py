@@ -84,39 +84,44 @@ def run_status(run_dir: Path) -> dict[str, Any]:
     Each process has a name, ``pid``, ``state`` of the operating system, the share of a ``core``
     that it uses now, the resident ``memory`` in bytes, and the ``seconds`` since its start.
     """
-    lock, row = RunLock(run_dir), last_row(run_dir / "progress.csv")
-    pid, processes = lock.process(), []
-    if pid is not None:
-        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                process.cpu_percent()
-        time.sleep(CPU_S)
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                processes.append(
-                    {
-                        "name": "training" if process.pid == pid else _name_of(process),
-                        "pid": process.pid,
-                        "state": process.status(),
-                        "core": process.cpu_percent() / 100,
-                        "memory": process.memory_info().rss,
-                        "seconds": time.time() - process.create_time(),
-                    }
-                )
-    files = [path.stat().st_mtime for path in (run_dir / "progress.csv",) if path.exists()]
+    table, lock, options = run_dir / "progress.csv", RunLock(run_dir), read_options(run_dir)
+    row, pid = last_row(table), lock.process()
     return {
-        "run": read_options(run_dir).title,
+        "run": options.title,
         "owner": lock.owner(),
         "steps": row.get(STEPS),
-        "total_steps": read_options(run_dir).steps,
+        "total_steps": options.steps,
         "steps_per_second": row.get(SPEED),
         "return": row.get("ReturnAverage"),
-        "seconds_since_row": time.time() - files[0] if files else None,
+        "seconds_since_row": time.time() - table.stat().st_mtime if row else None,
         "worker_restarts": row.get("Diagnostics/WorkerRestarts"),
         "void_steps": row.get("Diagnostics/VoidSteps"),
-        "processes": processes,
+        "processes": [] if pid is None else _family(pid),
     }
+
+
+def _family(pid: int) -> list[dict[str, Any]]:
+    """Describe a process and its descendants, without those that end meanwhile."""
+    found, family = [], list[psutil.Process]()
+    with contextlib.suppress(psutil.Error):
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in family:
+        with contextlib.suppress(psutil.Error):
+            process.cpu_percent()
+    time.sleep(CPU_S)
+    for process in family:
+        with contextlib.suppress(psutil.Error):
+            found.append(
+                {
+                    "name": "training" if process.pid == pid else _name_of(process),
+                    "pid": process.pid,
+                    "state": process.status(),
+                    "core": process.cpu_percent() / 100,
+                    "memory": process.memory_info().rss,
+                    "seconds": time.time() - process.create_time(),
+                }
+            )
+    return found
 
 
 def _name_of(process: psutil.Process) -> str:

@@ -241,8 +241,9 @@ class PrioritizedSelection:
     def update(self, priorities: Arrays | None, ticket: Any) -> None:
         """Set the priorities [B] of a ticket's rows (None: the latest) that are still stored."""
         self.tree.update_batch_priorities(self._leaves(priorities), ticket)
-        if self.ring.has_void:  # rows may have become void since they were drawn
-            drawn = (ticket or self.tree.latest).leaves
+        ticket = ticket or self.tree.latest
+        if ticket is not None and self.ring.has_void:  # void since they were drawn
+            drawn = ticket.leaves
             void = self.ring.void[:: self.row_stride].reshape(-1)[drawn]
             self.tree.reconstruct(drawn[void], 0.0)
 

@@ -81,7 +81,7 @@ class SumTree(Part):
                 f"input_priority_shift must be below T={T}, got {input_priority_shift}."
             )
         self.rng = np.random.default_rng(np.random.randint(2**31))  # of ``sample``
-        self.latest: Any = None
+        self.latest: Ticket | None = None
         owns_memory = memory is None
         memory = Memory(shared=self.async_) if memory is None else memory
         self._allocate_tree(memory)

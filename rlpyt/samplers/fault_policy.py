@@ -1,4 +1,4 @@
-"""What a sampler does about faults of its environments and workers (``on_fault``)."""
+"""Policy of a sampler for faults of its environments and workers (``on_fault``)."""
 
 import time
 from collections import deque
@@ -16,7 +16,7 @@ CAUSES = ("env_error", "env_hang", "worker_death")
 
 @dataclass(frozen=True)
 class FaultPolicy:
-    """What a run does about environments that fail, and workers that hang or die."""
+    """Actions of a run if environments fail, and if workers hang or die."""
 
     # an environment raises, or returns something invalid or not finite. restart_env builds it anew,
     # restart_worker starts its worker again; what the broken episode recorded is not used

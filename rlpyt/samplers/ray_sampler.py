@@ -87,6 +87,7 @@ class RaySampler(Sampler):
     """
 
     layout = SamplerLayout(processes=True)
+    restarts_workers = False  # Ray does, if they die
     CollectorCls, eval_CollectorCls = CpuResetCollector, CpuEvalCollector
 
     def __init__(

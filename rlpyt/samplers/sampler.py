@@ -167,6 +167,11 @@ class Sampler(BaseSampler):
         if self.on_fault is not None:
             from rlpyt.samplers.healing import WorkerFaults
 
+            if self.on_fault.env_error == "restart_worker" and not self.restarts_workers:
+                raise ValueError(
+                    "on_fault: env_error must be 'restart_env' or 'raise' with "
+                    f"{type(self).__name__}, which restarts no workers, got 'restart_worker'."
+                )
             self._worker_faults = WorkerFaults(self.on_fault)
             self._note_interruption = self._void_lost_columns  # type: ignore[method-assign]
         if self.layout.agent == "served":
@@ -500,6 +505,11 @@ class Sampler(BaseSampler):
 
     ctrl: Any = None  # attributes of rlpyt (2019): barriers and flags, not used
     sync: Any = None
+
+    @property
+    def restarts_workers(self) -> bool:
+        """Return True if ``on_fault`` can start workers again."""
+        return bool(self.layout.processes)
 
     @AssignableProperty
     def workers(self) -> list[Any]:

@@ -702,7 +702,7 @@ def test_the_same_command_starts_resumes_and_completes_a_run(tmp_path, capsys, m
 
 
 def effects(recwarn):
-    """What is said to have no effect, since the last call."""
+    """Flags that a warning since the last call names as without effect."""
     said = [str(w.message) for w in recwarn if "have no effect" in str(w.message)]
     recwarn.clear()
     return [text.partition("effect: ")[2].partition(". For")[0] for text in said]

@@ -9,6 +9,8 @@ import pytest
 import rlpyt
 from rlpyt.cli import status
 from rlpyt.envs.toy import CountEnv
+from rlpyt.experiments.api import options_of
+from rlpyt.samplers.fault_policy import RESTART
 from tests.faulty import FaultError, FaultyEnv
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -120,3 +122,14 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
     capsys.readouterr()
     status.main([str(tmp_path / "run")])
     assert capsys.readouterr().out.splitlines()[0].endswith("not running")
+
+
+@pytest.mark.parametrize("given", [None, "raise", "restart", RESTART])
+def test_on_fault_in_python_is_a_word_or_a_policy(given):
+    options = options_of("a2c", "CartPole-v1", on_fault=given)
+    assert options.on_fault.heals == (given not in (None, "raise"))
+
+
+def test_another_value_of_on_fault_is_refused():
+    with pytest.raises(ValueError, match='on_fault must be None, "restart".*got 3'):
+        options_of("a2c", "CartPole-v1", on_fault=3)

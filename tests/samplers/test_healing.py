@@ -144,3 +144,8 @@ def test_a_fault_in_an_evaluation_costs_its_episode_only(SamplerCls, fault, tmp_
         sampler.shutdown()
     assert len(lengths[1]) == 8
     assert len(lengths[0]) == (8 if fault == "raise" else 4)
+
+
+def test_a_sampler_without_workers_restarts_none(tmp_path):
+    with pytest.raises(ValueError, match="env_error .*SerialSampler.*'restart_worker'"):
+        batches(SerialSampler, tmp_path, on_fault=dict(env_error="restart_worker"), fault="raise")
