@@ -85,7 +85,7 @@ def check_files(run_dir: Path, links: bool) -> None:
         links: allow symbolic links that lead out of the directory.
 
     Raises:
-        DamagedFile: a file is a pipe, device or socket.
+        DamagedFile: a file is a pipe, device, socket or directory.
         UntrustedFile: a file is a link that leads out of the directory.
     """
     for directory in (run_dir, run_dir / AGENT, *run_dir.glob(f"{CHECKPOINTS}/checkpoint-*")):
@@ -96,7 +96,8 @@ def check_files(run_dir: Path, links: bool) -> None:
                     f"{path} must not be a link out of the run directory of somebody else. If you "
                     "trust its author, add --trust (trust=True in Python)."
                 )
-            if path.exists() and not path.is_dir():
+            is_file = not path.is_dir() or path.name in {*CONTENTS} - {CHECKPOINTS}
+            if path.exists() and is_file:
                 check_regular(path)
 
 

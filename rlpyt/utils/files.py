@@ -34,13 +34,18 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _limit(number: int, path: Path) -> str:
-    """Describe the limit that caused an error number, or return an empty string."""
+    """Describe the limit or cause of an error number, or return an empty string."""
     if number == errno.ENOSPC:
         directory = next((p for p in (path, *path.parents) if p.is_dir()), Path())
         disk = shutil.disk_usage(directory)
         return f"({disk.free / 2**20:.3g} of {disk.total / 2**20:.3g} MiB are free)"
     if number == errno.EDQUOT:
         return "(the user's disk quota; see `quota`)"
+    if number == errno.EBADF:
+        return (
+            "(other code in this process, such as the environment, has closed it; in a worker "
+            "process, --sampler.kind cpu, it cannot)"
+        )
     if number not in (errno.EFBIG, errno.EMFILE) or os.name == "nt":
         return ""
     import resource

@@ -157,6 +157,14 @@ def test_pipes_and_devices_are_not_read(run_dir, capsys, name, endless):
         assert f"{name} must be a regular file" in fails(capsys, *args)
 
 
+@pytest.mark.parametrize("name", ["evaluation.json", "progress.csv", "config.json", "video.mp4"])
+def test_directories_instead_of_files_are_named(run_dir, capsys, name):
+    (run_dir / name).unlink(missing_ok=True)
+    (run_dir / name).mkdir()
+    for args in (["resume", run_dir, "--steps", 96], ["eval", run_dir, "--episodes", 1]):
+        assert f"{name} must be a regular file" in fails(capsys, *args)
+
+
 @pytest.mark.parametrize("name", ["progress.csv", "evaluation.json", "params.json"])
 def test_plots_do_not_wait_for_pipes(run_dir, tmp_path, name):
     (run_dir / name).unlink(missing_ok=True)

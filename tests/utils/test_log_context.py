@@ -409,6 +409,13 @@ def test_a_killed_owners_lock_is_free(tmp_path):
     assert RunLock(tmp_path).owner() == "" and not list(tmp_path.iterdir())
 
 
+def test_a_lock_whose_file_an_environment_has_closed_is_named(tmp_path):
+    closed = pytest.raises(OSError, match="such as the environment, has closed it.*lock")
+    with closed, RunLock(tmp_path) as lock:
+        (file,) = (f for f in psutil.Process().open_files() if f.path == str(lock.path))
+        os.close(file.fd)
+
+
 def try_lock(directory, start, finish, results):
     start.wait()
     try:

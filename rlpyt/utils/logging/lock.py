@@ -161,7 +161,8 @@ class RunLock:
     def _release(self) -> None:
         with contextlib.suppress(NotADirectoryError):  # the directory was replaced by a file
             self.path.unlink(missing_ok=True)  # before the release: waiting processes reopen it
-        self._lock.release()
+        with naming(self.path):
+            self._lock.release()
 
     def _written_owner(self) -> dict[str, Any]:
         try:
