@@ -42,6 +42,7 @@ PAGE = ROOT / "docs" / "results.md"
 IMAGES = ROOT / "docs" / "images"
 FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of its data
 KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
+TRAINING = "Training/ReturnAverage"  # of runs with evaluations on the way
 # Settings were chosen on seeds 0 to 4; results are reported on these.
 REPORT_SEEDS = (100, 101, 102, 103, 104)
 FEW_SEEDS = REPORT_SEEDS[:3]
@@ -152,6 +153,12 @@ def _rates(
     ]
 
 
+def _curve(name: str, command: str, published: str, interval: int = 10_000) -> Experiment:
+    """Return a run with evaluations on the way, to be held against published curves."""
+    command = f"{command} --eval-interval-steps {interval} --torch-threads 1 {SERIAL}"
+    return Experiment(name, command, published, cheap=False)
+
+
 def _few(name: str, command: str, target: str, **fields: Any) -> Experiment:
     command = f"{command} {SERIAL}" if "program" not in fields else command
     return Experiment(name, command, target, **{"seeds": FEW_SEEDS, **fields})
@@ -189,7 +196,16 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("vtrace-memory-lstm", f"train {MEMORY[2]} --agent.recurrent", "near 1"),
         Experiment("ppo-memory-ff", f"train {MEMORY[0]}", "cannot: chance is 0.5"),
         Experiment("a2c-memory-ff", f"train {MEMORY[1]}", "cannot: chance is 0.5"),
-        Experiment("ppo-HalfCheetah", "train ppo HalfCheetah-v5 --steps 300000", "a curve"),
+    ],
+    "published": [
+        *(_curve(f"ppo-{env}", f"train ppo {env}-v5 --steps 1000000", "PPO (on-policy)", 100_000)
+          for env in ("HalfCheetah", "Hopper")),
+        *(_curve(f"sac-{env}-100k", f"train sac {env}-v5 --steps 100000", "SAC")
+          for env in ("HalfCheetah", "Hopper")),
+        *(_curve(f"crossq-256-{env}",
+                 f"train crossq {env}-v5 --steps 100000 --agent.args "
+                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ")
+          for env in ("HalfCheetah", "Hopper")),
     ],
     "q-learning": [
         Experiment("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", ">= 475"),
@@ -451,9 +467,11 @@ def keep(directory: Path, kept: Path) -> None:
         (directory / "progress.csv").open(newline="") as source,
         (kept / "progress.csv").open("w", newline="") as target,
     ):
-        writer = csv.DictWriter(target, KEPT_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        rows = csv.DictReader(source)
+        columns = [c for c in (*KEPT_COLUMNS, TRAINING) if c in (rows.fieldnames or ())]
+        writer = csv.DictWriter(target, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(csv.DictReader(source))
+        writer.writerows(rows)
     _write(kept / "machine.json", describe_machine())
     if (directory / "evaluation.json").exists():
         shutil.copyfile(directory / "evaluation.json", kept / "evaluation.json")
