@@ -1,5 +1,7 @@
 """Named errors that a caller may handle, and exit codes."""
 
+from typing import Any
+
 USAGE = 2  # exit code of an invalid request; trying again would not help
 
 
@@ -89,7 +91,14 @@ class ConcurrentRunError(RlpytError, RuntimeError):
 
 
 class NonFiniteError(RlpytError, ArithmeticError):
-    """A loss, gradient or model output is NaN or infinite; the message names its source."""
+    """A loss, gradient or model output is NaN or infinite; the message names its source.
+
+    Attributes:
+        update: of an update of an algorithm its arguments, and the states of torch's random
+            generators before it; else ``None``.
+    """
+
+    update: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
 
 class NonFiniteGradient(NonFiniteError):

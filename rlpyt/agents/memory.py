@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.collections import is_namedtuple, namedarraytuple, namedarraytuple_like
+from rlpyt.utils.buffer import buffer_func, from_dicts, to_dicts
+from rlpyt.utils.collections import is_namedtuple, namedarraytuple_like
 
 
 class RecurrentMemory:
@@ -64,31 +64,14 @@ class RecurrentMemory:
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all states, as plain trees."""
-        return {f"{mode}/{group}": _plain(s) for (mode, group), s in self._states.items()}
+        return {f"{mode}/{group}": to_dicts(s) for (mode, group), s in self._states.items()}
 
     def load_state_dict(self, states: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
         self._states = {}
         for key, plain in states.items():
             mode, group = key.split("/")
-            self._states[mode, int(group)] = _rebuilt(plain)
-
-
-def _plain(state: Any) -> Any:
-    """Convert a tree of tensors to nested dictionaries with the names of its tuples."""
-    if not isinstance(state, tuple):
-        return None if state is None else state.clone()
-    fields = list(getattr(state, "_fields", ()))
-    return {"type": type(state).__name__, "fields": fields, "parts": [_plain(x) for x in state]}
-
-
-def _rebuilt(plain: Any) -> Any:
-    if not isinstance(plain, dict):
-        return None if plain is None else torch.as_tensor(plain).clone()
-    parts = [_rebuilt(x) for x in plain["parts"]]
-    if not plain["fields"]:
-        return tuple(parts)
-    return namedarraytuple(plain["type"], plain["fields"])(*parts)
+            self._states[mode, int(group)] = from_dicts(plain)
 
 
 def _zero_column(leaf: torch.Tensor, idx: int) -> None:

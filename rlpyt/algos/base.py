@@ -29,6 +29,7 @@ from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.names import nearest
 from rlpyt.utils.recorded import Recorded
 from rlpyt.utils.schedules import Decay, schedule_of
+from rlpyt.utils.seed import torch_state
 
 
 class RlAlgorithm(Recorded):
@@ -303,11 +304,13 @@ class RlAlgorithm(Recorded):
         """Add to errors the module where the first NaN or infinite number of an update arises.
 
         Args:
-            inputs: arguments of ``update``, which is repeated after an error.
+            inputs: arguments of ``update``, which is repeated after an error, and kept in it.
         """
+        random = torch_state()
         try:
             yield
         except NonFiniteError as error:
+            error.update = inputs, random
             agent = vars(self.agent).items()
             networks = {k: v for k, v in agent if isinstance(v, torch.nn.Module)}
             # Without gradient steps, in which ranks would wait for each other.

@@ -33,6 +33,7 @@ COMMANDS = {
     "sweep": "train many runs from a grid or a search, on this machine or a cluster",
     "status": "show the status of a sweep or run: rlpyt status data/my-sweep",
     "resume": "resume a run from its latest checkpoint",
+    "replay": "repeat the update in which a run ended in NaN: rlpyt replay RUN",
     "eval": "play episodes with a trained agent and report the returns",
     "record": "record a video of a trained agent",
     "export": "export the policy of a run: rlpyt export RUN --to onnx|torch",

@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 
 from rlpyt.errors import UntrustedFile, WorkerError, itr_of
 from rlpyt.experiments.options import CONFIG, RunOptions
+from rlpyt.runners import failure
 from rlpyt.utils.files import check_regular, new_directory
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import LONGEST_NAME, RunDirectoryError, check_names
@@ -35,6 +37,7 @@ CONTENTS = {
     SNAPSHOT: "trained agent, for torch.load and rlpyt.load",
     BEST: "agent with the highest return so far, for `rlpyt eval --best`",
     CHECKPOINTS: "checkpoints for `rlpyt resume`",
+    failure.DIRECTORY: "what ended a run in NaN or infinity, for `rlpyt replay`",
     EVALUATION: "returns of the trained agent",
     CURVE: "learning curve",
     VIDEO: "video of the trained agent",
@@ -88,7 +91,8 @@ def check_files(run_dir: Path, links: bool) -> None:
         DamagedFile: a file is a pipe, device, socket or directory.
         UntrustedFile: a file is a link that leads out of the directory.
     """
-    for directory in (run_dir, run_dir / AGENT, *run_dir.glob(f"{CHECKPOINTS}/checkpoint-*")):
+    inner = (run_dir.glob(f"{name}/checkpoint-*") for name in (CHECKPOINTS, failure.DIRECTORY))
+    for directory in (run_dir, run_dir / AGENT, *chain.from_iterable(inner)):
         for path in directory.iterdir() if directory.is_dir() else ():
             outside = path.is_symlink() and not path.resolve().is_relative_to(run_dir.resolve())
             if outside and not links:
@@ -96,7 +100,7 @@ def check_files(run_dir: Path, links: bool) -> None:
                     f"{path} must not be a link out of the run directory of somebody else. If you "
                     "trust its author, add --trust (trust=True in Python)."
                 )
-            is_file = not path.is_dir() or path.name in {*CONTENTS} - {CHECKPOINTS}
+            is_file = not path.is_dir() or (path.name in CONTENTS and path.suffix)
             if path.exists() and is_file:
                 check_regular(path)
 

@@ -247,6 +247,13 @@ class ScriptRun:
         params = read_json(self.run_dir / "params.json", "the settings of a run", NAMED)
         return {"run_ID": params["run_ID"], "name": params["name"]}
 
+    def runner(self, n_steps: int, hooks: Sequence[Any] = ()) -> Any:
+        """Return the runner, not started; see `resume`."""
+        parts = {key: rebuild(value, self._find, key) for key, value in self._parts.items()}
+        parts |= {"n_steps": n_steps, "resume_from": None}
+        parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
+        return self._find(self._runner["$call"])(**parts)
+
     def resume(self, n_steps: int, hooks: Sequence[Any] = ()) -> None:
         """Resume training from the latest checkpoint.
 
@@ -258,10 +265,8 @@ class ScriptRun:
             ValueError: a part has no description; the message names it.
             CheckpointError: there is no valid checkpoint.
         """
-        parts = {key: rebuild(value, self._find, key) for key, value in self._parts.items()}
-        parts |= {"n_steps": n_steps, "resume_from": self.checkpoints}
-        parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
-        runner = self._find(self._runner["$call"])(**parts)
+        runner = self.runner(n_steps, hooks)
+        runner.resume_from = str(self.checkpoints)
         prepare_resumed(runner.agent, self.checkpoints)
         with logger.session():
             logger.set_console(False)  # hooks show progress

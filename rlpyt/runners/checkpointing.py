@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import NonFiniteError, RlpytError, WorkerError, itr_of
+from rlpyt.runners import failure
 from rlpyt.runners.base import BaseRunner
 from rlpyt.runners.run_state import RunState
 from rlpyt.samplers.base import BaseSampler
@@ -106,7 +108,7 @@ class CheckpointedRunner(BaseRunner):
             return None
         logger.check_run_dir(directory)
         try:
-            meta = self._identity()
+            meta = self.identity()
             saved = checkpoint.save_checkpoint(directory, self.whole_state(itr), meta=meta)
         except checkpoint.CheckpointError as error:
             logger.log(f"checkpoint not saved: {error}")
@@ -178,7 +180,7 @@ class CheckpointedRunner(BaseRunner):
         classes = [type(hook) for hook in self.hooks]
         return [cls.__qualname__ for cls in classes if cls.__module__.split(".")[0] != "rlpyt"]
 
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """Return the settings that must match between a checkpoint and the resumed run."""
         T, B = self.sampler.batch_spec
         return {
@@ -239,7 +241,7 @@ class CheckpointedRunner(BaseRunner):
         """Return the state in ``resume_from`` and its path; raises as ``resume`` does."""
         assert self.resume_from is not None
         loaded = checkpoint.load_checkpoint(self.resume_from)
-        saved, own = loaded.meta, self._identity()
+        saved, own = loaded.meta, self.identity()
         ranks = saved.get("world_size", self.world_size)
         if ranks != self.world_size:
             raise ValueError(
@@ -307,6 +309,9 @@ class CheckpointedRunner(BaseRunner):
         if self.updating and isinstance(error, NonFiniteError):
             where = f"iteration {self.itr}, update {self.algo.update_counter}"
             error.args = (f"{type(self.algo).__name__}, {where}: {error}",)
+        if kept := failure.save(self, error):
+            run_dir = quote(str(kept.parents[1]))
+            error.add_note(f"{kept} has what was not finite. To look at it: rlpyt replay {run_dir}")
         if self.has_started and itr_of(error) < 0:
             with contextlib.suppress(AttributeError):  # a class with slots
                 error.itr = max(self.itr, 0)  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from rlpyt.utils.collections import (
     NamedArrayTuple,
     is_namedarraytuple,
     is_namedtuple,
+    namedarraytuple,
     namedarraytuple_like,
 )
 from rlpyt.utils.shared import Arena, SharedArray
@@ -131,6 +132,44 @@ def _to_numpy(leaf: Any) -> Any:
 def buffer_to(buffer_: Any, device: Any = None) -> Any:
     """Move every tensor to ``device``; tensors already there are not copied."""
     return buffer_ if device is None else buffer_func(buffer_, lambda leaf: leaf.to(device))
+
+
+def to_dicts(tree: Any) -> Any:
+    """Convert a tree to nested dictionaries with the names of its tuples, and copies of tensors.
+
+    Attributes of tuples, such as those of batches from a replay, are kept, except tickets.
+    """
+    if not isinstance(tree, tuple):
+        return tree.detach().clone() if isinstance(tree, torch.Tensor) else tree
+    fields, attributes = list(getattr(tree, "_fields", ())), dict(getattr(tree, "__dict__", {}))
+    attributes.pop("ticket", None)
+    plain = {
+        "type": type(tree).__name__,
+        "fields": fields,
+        "parts": [to_dicts(x) for x in tuple(tree)],
+    }
+    more = {name: to_dicts(value) for name, value in attributes.items()}
+    return {**plain, "attributes": more} if more else plain
+
+
+def from_dicts(plain: Any, make: Callable[..., Any] = namedarraytuple) -> Any:
+    """Return the tree of which `to_dicts` has made nested dictionaries.
+
+    Args:
+        plain: the dictionaries.
+        make: returns the class of a tuple from its name and fields.
+    """
+    if not isinstance(plain, dict):
+        return plain.clone() if isinstance(plain, torch.Tensor) else plain
+    parts = [from_dicts(x, make) for x in plain["parts"]]
+    if not plain["fields"]:
+        return tuple(parts)
+    tree = make(plain["type"], tuple(plain["fields"]))._make(parts)
+    for name, value in plain.get("attributes", {}).items():
+        if not name.isidentifier() or name.startswith("_"):
+            raise ValueError(f"{name!r} is no name of an attribute.")
+        setattr(tree, name, from_dicts(value, make))
+    return tree
 
 
 def leaves_of(buffer_: Any) -> list[Any]:

@@ -69,27 +69,36 @@ def undisturbed() -> Iterator[None]:
 
 def random_state() -> dict[str, Any]:
     """Return the states of the global generators of random, numpy and torch."""
-    import torch
-
     version, internal, gauss = random.getstate()
     name, keys, pos, has_gauss, cached = np.random.get_state()
     state = {
         "python": [version, list(internal), gauss],
         "numpy": [name, np.asarray(keys), int(pos), int(has_gauss), float(cached)],
-        "torch": torch.get_rng_state(),
     }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    return state
+    return state | torch_state()
 
 
 def set_random_state(state: dict[str, Any]) -> None:
     """Restore the global generators to a state from ``random_state``."""
-    import torch
-
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     np.random.set_state(tuple(state["numpy"]))
+    set_torch_state(state)
+
+
+def torch_state() -> dict[str, Any]:
+    """Return the states of torch's global generators, those of GPUs if any is in use."""
+    import torch
+
+    used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = {"cuda": torch.cuda.get_rng_state_all()} if used else {}
+    return {"torch": torch.get_rng_state(), **cuda}
+
+
+def set_torch_state(state: dict[str, Any]) -> None:
+    """Restore torch's global generators to a state from `torch_state`."""
+    import torch
+
     torch.set_rng_state(state["torch"].cpu())
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
