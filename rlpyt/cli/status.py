@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import shutil
 import sys
 import time
@@ -17,6 +18,7 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 from rlpyt.experiments.options import CONFIG, read_options
+from rlpyt.samplers.fault_policy import HEALED
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.fork_server import TITLE
 from rlpyt.utils.logging.console import printable, say
@@ -32,6 +34,7 @@ is over; Ctrl-C stops the display, not the sweep. For the directory of a run: it
 whether each of its processes computes, waits or is stopped."""
 
 STEPS, SPEED = "Diagnostics/CumSteps", "Diagnostics/StepsPerSecond"
+LOG_BYTES = 1_000_000  # of the log in which the last fault is looked for
 CPU_S = 0.5  # time over which the use of a core is measured
 
 ALIGNMENTS = {  # by title of the column
@@ -94,10 +97,23 @@ def run_status(run_dir: Path) -> dict[str, Any]:
         "steps_per_second": row.get(SPEED),
         "return": row.get("ReturnAverage"),
         "seconds_since_row": time.time() - table.stat().st_mtime if row else None,
+        "env_restarts": row.get("Diagnostics/EnvRestarts"),
         "worker_restarts": row.get("Diagnostics/WorkerRestarts"),
+        "dropped_envs": row.get("Diagnostics/DroppedEnvs"),
         "void_steps": row.get("Diagnostics/VoidSteps"),
+        "last_fault": _last_fault(run_dir / "debug.log"),
         "processes": [] if pid is None else _family(pid),
     }
+
+
+def _last_fault(log: Path) -> str | None:
+    """Return the newest line of the log about a fault that was healed, ``None`` without one."""
+    if not log.is_file():
+        return None
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+    return next((line for line in reversed(lines) if HEALED in line), None)
 
 
 def _family(pid: int) -> list[dict[str, Any]]:
@@ -141,8 +157,12 @@ def _run_lines(found: Mapping[str, Any]) -> list[str]:
     if found["seconds_since_row"] is not None:
         parts.append(f"newest row {duration(found['seconds_since_row'])} ago")
     if found["worker_restarts"] or found["void_steps"]:
-        restarts = counted(int(found["worker_restarts"] or 0), "worker restart")
-        parts.append(f"{restarts}, {found['void_steps']:,.0f} void steps")
+        parts += [
+            counted(int(found[f"{x}_restarts"] or 0), f"{x} restart") for x in ("env", "worker")
+        ]
+        parts.append(f"{found['void_steps']:,.0f} void steps")
+    if found["dropped_envs"]:
+        parts.append(f"{found['dropped_envs']:.0f} environments dropped")
     parts.append(found["owner"] or "not running")
     columns = ["process", "pid", "state", "core", "memory", "for"]
     rows = [
@@ -151,7 +171,8 @@ def _run_lines(found: Mapping[str, Any]) -> list[str]:
         for p in found["processes"]
     ]  # fmt: skip
     table = tabulate(rows, columns, "plain").split("\n") if rows else []
-    return [" · ".join(parts), *[""] * bool(rows), *table]
+    fault = [f"last fault: {found['last_fault']}"] * bool(found["last_fault"])
+    return [" · ".join(parts), *fault, *[""] * bool(rows), *table]
 
 
 def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:

@@ -344,6 +344,11 @@ class EnvWorker:
         self._note(status.ACTIVITY, status.IDLE)
         return list(completed)
 
+    def take_faults(self) -> list[str]:
+        """Return a line about each environment that was built anew since the last call."""
+        lines, self._env_faults.lines = self._env_faults.lines, []
+        return lines
+
     def assign_tasks(self, tasks: list[Any]) -> list[int]:
         """Give each environment tasks for its next episodes; return the number that each has."""
         return [env.assign(its_tasks) for env, its_tasks in zip(self.envs, tasks, strict=True)]

@@ -11,6 +11,7 @@ from rlpyt.utils.checks import check_range, whole_number
 HOUR_S = 3600.0
 MAX_BACKOFF_S = 30.0
 LONGEST_STREAK = 5  # faults in a row, without a complete step or batch
+HEALED = "healed (on_fault)"  # begins each line of the log about a fault
 CAUSES = ("env_error", "env_hang", "worker_death")
 
 
@@ -19,11 +20,13 @@ class FaultPolicy:
     """Actions of a run if environments fail, and if workers hang or die."""
 
     # an environment raises, or returns something invalid or not finite. restart_env builds it anew,
-    # restart_worker starts its worker again; what the broken episode recorded is not used
-    env_error: Literal["raise", "restart_env", "restart_worker"] = "raise"
+    # restart_worker starts its worker again, drop_worker goes on without its environments; what the
+    # broken episode recorded is not used
+    env_error: Literal["raise", "restart_env", "restart_worker", "drop_worker"] = "raise"
     # a worker makes no progress for too long (env_timeout, reset_timeout)
-    env_hang: Literal["raise", "restart_worker"] = "raise"
-    worker_death: Literal["raise", "restart_worker"] = "raise"  # the process of a worker ends
+    env_hang: Literal["raise", "restart_worker", "drop_worker"] = "raise"
+    # the process of a worker ends
+    worker_death: Literal["raise", "restart_worker", "drop_worker"] = "raise"
     # faults of one cause within an hour after which the first of them is raised; those of
     # environments are counted in each worker
     max_per_hour: int = 60
@@ -84,12 +87,12 @@ class FaultLimit:
     """Counts faults of one cause, and says how long to wait before the next restart.
 
     Attributes:
-        n: faults so far.
+        lines: about the faults, for the log of the run.
     """
 
     def __init__(self, policy: FaultPolicy) -> None:
         self.policy = policy
-        self.n = 0
+        self.lines: list[str] = []
         self._recent: deque[tuple[float, BaseException]] = deque()  # of the last hour
 
     def count(self, error: BaseException, streak: int) -> float:
@@ -103,7 +106,6 @@ class FaultLimit:
             BaseException: the first fault of the last hour, if there were too many.
         """
         now = time.monotonic()
-        self.n += 1
         self._recent.append((now, error))
         while now - self._recent[0][0] > HOUR_S:
             self._recent.popleft()

@@ -22,7 +22,7 @@ from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.env_batch import is_batch
 from rlpyt.samplers.environments import close_quietly
 from rlpyt.samplers.evaluation import EvalCollector
-from rlpyt.samplers.fault_policy import CAUSES, FaultLimit, FaultPolicy
+from rlpyt.samplers.fault_policy import CAUSES, HEALED, FaultLimit, FaultPolicy
 from rlpyt.samplers.step_checks import (
     all_finite,
     check_batch,
@@ -32,7 +32,7 @@ from rlpyt.samplers.step_checks import (
     float_leaves,
 )
 from rlpyt.utils.buffer import buffer_func, leaves_of
-from rlpyt.utils.collections import NamedArrayTuple, without_fields
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, without_fields
 from rlpyt.utils.logging import logger
 from rlpyt.utils.processes import first_line, summary_of
 from rlpyt.utils.seed import env_seed
@@ -123,9 +123,9 @@ class HealingEnv:
         self.broken = True
         self._streak += 1
         self._wait_s = self._limit.count(error, self._streak)
-        logger.log(
-            f"healed (on_fault): an environment raised {summary_of(error)}. It is built anew, and "
-            f"its episode is dropped; faults of this process so far: {self._limit.n}."
+        self._limit.lines.append(
+            f"{HEALED}: an environment raised {summary_of(error)}. It is built anew, and its "
+            "episode is dropped."
         )
 
     def _rebuild(self) -> None:
@@ -259,21 +259,56 @@ def spec_of_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
     return replace(spec, seed=seed, max_decorrelation_steps=0)
 
 
+class AbsentEnv:
+    """Environment in place of one of a worker that was dropped; all its steps are void."""
+
+    def __init__(self, examples: AttrDict) -> None:
+        self.observation_space, self.action_space = examples.spaces
+        step = (examples.observation, examples.env_info)
+        self._observation, self._info = buffer_func(step, np.zeros_like)
+
+    def reset(self) -> Any:
+        """Return zeros."""
+        return self._observation
+
+    def step(self, action: Any) -> Any:
+        """Return zeros, and no end of the episode."""
+        return self._observation, 0.0, False, self._info
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def without_environments(spec: EnvWorkerSpec) -> EnvWorkerSpec:
+    """Return the specification of an environment worker that is to record nothing."""
+    given = {"examples": spec.examples}
+    return replace(
+        spec,
+        EnvCls=AbsentEnv,
+        env_kwargs=[given] * len(spec.env_kwargs),
+        eval_env_kwargs=[given] * len(spec.eval_env_kwargs),
+        eval_quota=spec.eval_quota and [0] * len(spec.eval_quota),
+    )
+
+
 class WorkerFaults:
     """Decides about workers that fail, and specifies their successors, for a ``ChildGroup``.
 
     Args:
         policy: policy of the sampler.
+        n_workers: number of workers.
 
     Attributes:
+        dropped: workers that have been dropped.
         substitutes: results of a worker that failed during a command, by command; others are
             repeated by its successor.
         lost: workers that failed during the last batch.
         restarts: number of restarts of workers.
     """
 
-    def __init__(self, policy: FaultPolicy) -> None:
-        self.policy = policy
+    def __init__(self, policy: FaultPolicy, n_workers: int) -> None:
+        self.policy, self.n_workers = policy, n_workers
+        self.dropped = set[int]()
         self.limits = {cause: FaultLimit(policy) for cause in CAUSES}
         self.lost: list[int] = []
         self.substitutes: dict[str, Any] = {"collect": [], "evaluate": ([], True)}
@@ -286,18 +321,24 @@ class WorkerFaults:
         """Take note of a failure that is healed.
 
         Raises:
-            WorkerError: it is not, or there were too many.
+            WorkerError: it is not, or there were too many, or this is the last worker.
         """
         cause = "env_error" if error.traceback else "worker_death"
         cause = "env_hang" if isinstance(error, WorkerTimeout) else cause
-        if getattr(self.policy, cause) != "restart_worker":
+        action = getattr(self.policy, cause)
+        if action not in ("restart_worker", "drop_worker"):
             raise error
+        if action == "drop_worker":
+            self.dropped.add(child)
+            if len(self.dropped) == self.n_workers:
+                raise error
         self._streaks[child] = self._streaks.get(child, 0) + 1
         wait_s = self.limits[cause].count(error, self._streaks[child])
         self._wait_s = max(self._wait_s, wait_s)
         self.lost.append(child)
         what = first_line(error).rstrip(".")
-        logger.log(f"healed (on_fault): {what}. It is started again; its episodes are dropped.")
+        then = "It is started again" if action == "restart_worker" else "The run goes on without it"
+        logger.log(f"{HEALED}: {what}. {then}; its episodes are dropped.")
 
     def successor(self, spec: ChildSpec) -> ChildSpec:
         """Return the specification of the worker that replaces one that failed."""
@@ -307,13 +348,15 @@ class WorkerFaults:
         payload = spec.payload.value
         original = self._original.setdefault(spec.rank, payload.env_worker)
         worker = spec_of_life(original, self.restarts)
+        if spec.rank in self.dropped:
+            worker = without_environments(worker)
         spec.progress[:] = fresh_progress()
         return replace(
             spec, life=self.restarts, payload=ByValue(replace(payload, env_worker=worker))
         )
 
-    def settle(self) -> list[int]:
-        """Return the workers that were lost in a batch, and prepare for the next one."""
-        lost, self.lost = self.lost, []
+    def settle(self) -> set[int]:
+        """Return the workers that were lost in a batch or before, and prepare for the next one."""
+        lost, self.lost = self.dropped.union(self.lost), []
         self._streaks = {child: n for child, n in self._streaks.items() if child in lost}
         return lost

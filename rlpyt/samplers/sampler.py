@@ -33,6 +33,7 @@ from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
 from rlpyt.utils.collections import AttrDict
 from rlpyt.utils.completion import warn_of_lost_state
+from rlpyt.utils.logging import logger
 from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.processes import start_context
 from rlpyt.utils.seed import undisturbed
@@ -65,7 +66,7 @@ class Sampler(BaseSampler):
     _served_batch: tuple[Any, ...] = ()  # (slot, ``replied``) of the batch being collected
     _task_flow: TaskFlow | None = None  # None without a curriculum
     _worker_faults: WorkerFaults | None = None  # None without ``on_fault``
-    _n_void = 0  # steps voided by faults so far
+    _n_void = _n_env_restarts = 0  # steps voided, and environments built anew, by faults so far
     _initialized = False  # True if ``initialize`` of this class has run
 
     @staticmethod
@@ -167,12 +168,13 @@ class Sampler(BaseSampler):
         if self.on_fault is not None:
             from rlpyt.samplers.healing import WorkerFaults
 
-            if self.on_fault.env_error == "restart_worker" and not self.restarts_workers:
+            given = self.on_fault.env_error
+            if given not in ("restart_env", "raise") and not self.restarts_workers:
                 raise ValueError(
                     "on_fault: env_error must be 'restart_env' or 'raise' with "
-                    f"{type(self).__name__}, which restarts no workers, got 'restart_worker'."
+                    f"{type(self).__name__}, which restarts no workers, got {given!r}."
                 )
-            self._worker_faults = WorkerFaults(self.on_fault)
+            self._worker_faults = WorkerFaults(self.on_fault, n_env_workers)
             self._note_interruption = self._void_lost_columns  # type: ignore[method-assign]
         if self.layout.agent == "served":
             self._server = self._build_server(specs)
@@ -400,7 +402,18 @@ class Sampler(BaseSampler):
             void_rows(self.slots[slot], slice(None), columns)
             if self._server is not None:
                 self._server.step_buffer_np.done[columns] = True  # clears recurrent states
-        self._n_void += int(self.slots[slot].env.void.sum())
+        n_void = int(self.slots[slot].env.void.sum())
+        self._n_void += n_void
+        if n_void:
+            self._log_faults()
+
+    def _log_faults(self) -> None:
+        """Log the faults of environments that workers have healed."""
+        assert self._worker_group is not None
+        lines = [line for lines in self._worker_group.call("take_faults") for line in lines]
+        self._n_env_restarts += len(lines)
+        for line in lines:
+            logger.log(line)
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; return their ``TrajInfo``.
@@ -433,6 +446,8 @@ class Sampler(BaseSampler):
             finished += [info for infos, _ in replies for info in infos]
             if all(satisfied for _, satisfied in replies) or self.should_stop():
                 break
+        if self._worker_faults is not None:
+            self._log_faults()
         return finished
 
     def state_dict(self) -> dict[str, Any]:
@@ -485,7 +500,13 @@ class Sampler(BaseSampler):
         """Return the columns of progress.csv of the curriculum, and of ``on_fault``."""
         columns = {} if self._task_flow is None else self._task_flow.curriculum.statistics()
         if self._worker_faults is not None:
-            columns |= {"WorkerRestarts": self._worker_faults.restarts, "VoidSteps": self._n_void}
+            faults, rows = self._worker_faults, self.batch_spec.B // self._n_env_workers
+            columns |= {
+                "EnvRestarts": self._n_env_restarts,
+                "WorkerRestarts": faults.restarts - len(faults.dropped),
+                "DroppedEnvs": len(faults.dropped) * rows,
+                "VoidSteps": self._n_void,
+            }
         return columns
 
     def _resume_key(self) -> list[Any]:

@@ -13,6 +13,7 @@ from rlpyt.processes import status
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.samplers.env_worker import recorded_action
 from rlpyt.samplers.layout import Hardware
+from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed, set_seed
 from rlpyt.utils.synchronize import name_semaphores
 
@@ -37,6 +38,7 @@ class SamplerProcessPayload:
     semaphores: str  # prefix of the names of the process's semaphores
     hardware: Hardware
     envs: status.ChildEnvs
+    text_outputs: Sequence[str]  # files of the log
 
 
 class SamplerProcess(Child):
@@ -54,6 +56,9 @@ class SamplerProcess(Child):
         self.agent: BaseAgent = self.payload.agent
         self.sampler.progress = spec.progress.data
         self.sampler.should_stop = self._should_stop
+        for path in self.payload.text_outputs:
+            logger.add_text_output(path)
+        logger.set_console(not self.payload.text_outputs)
 
     def _should_stop(self) -> bool:
         return bool(self.payload.stop[0])

@@ -114,7 +114,8 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
 
     sampler = dict(kind="cpu", batch_T=16, batch_B=4)
     run(tmp_path, "a2c", sampler=sampler, hooks=[Look()])
-    title, _, columns, training, *others = seen[0].splitlines()
+    title, fault, _, columns, training, *others = seen[0].splitlines()
+    assert fault.startswith("last fault: ") and "told to fail in step, call 40" in fault
     assert "a2c on " in title and "of 1,024 steps" in title and " void steps · process " in title
     assert columns.split() == ["process", "pid", "state", "core", "memory", "for"]
     assert training.split()[:3] == ["training", str(os.getpid()), "running"]
@@ -133,3 +134,10 @@ def test_on_fault_in_python_is_a_word_or_a_policy(given):
 def test_another_value_of_on_fault_is_refused():
     with pytest.raises(ValueError, match='on_fault must be None, "restart".*got 3'):
         options_of("a2c", "CartPole-v1", on_fault=3)
+
+
+def test_the_log_has_the_faults_of_asynchronous_samplers(tmp_path):
+    sampler = dict(kind="cpu", batch_T=16, batch_B=4, asynchronous=True)
+    run(tmp_path, "vtrace", sampler=sampler)
+    healed = (tmp_path / "run" / "debug.log").read_text().count("healed (on_fault): ")
+    assert healed == float(rows_of(tmp_path)[-1]["Diagnostics/EnvRestarts"]) > 20

@@ -7,6 +7,7 @@ import pytest
 
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.errors import WorkerError
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -66,8 +67,9 @@ def check_rows(found, waits=False):
 @pytest.mark.parametrize("fault", ["raise", "nan", "observation shape", "exit"])
 @pytest.mark.parametrize("SamplerCls", ALL)
 def test_an_environment_that_fails_is_built_anew(SamplerCls, fault, tmp_path):
-    found, _ = batches(SamplerCls, tmp_path, fault=fault)
+    found, statistics = batches(SamplerCls, tmp_path, fault=fault)
     n_void = check_rows(found)
+    assert statistics["EnvRestarts"] == 1 and statistics["WorkerRestarts"] == 0
     assert n_void.sum(1).tolist()[2:] == [0] * (N - 2) and n_void[0].sum() == 0
     assert (n_void[1] > 0).sum() == 1 and n_void[1].max() < 9
 
@@ -78,7 +80,27 @@ def test_a_worker_that_is_lost_is_started_again(SamplerCls, fault, tmp_path):
     found, statistics = batches(SamplerCls, tmp_path, fault=fault)
     n_void = check_rows(found)
     assert sorted(n_void[1]) == [0, 0, T, T] and n_void.sum() == 2 * T
-    assert statistics == {"WorkerRestarts": 1, "VoidSteps": 2 * T}
+    expected = {"EnvRestarts": 0, "WorkerRestarts": 1, "DroppedEnvs": 0, "VoidSteps": 2 * T}
+    assert statistics == expected
+
+
+@pytest.mark.parametrize("fault", ["raise", "kill", "hang"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_a_worker_that_is_dropped_records_nothing_any_more(SamplerCls, fault, tmp_path):
+    on_fault = dict.fromkeys(("env_error", "env_hang", "worker_death"), "drop_worker")
+    found, statistics = batches(SamplerCls, tmp_path, on_fault=on_fault, fault=fault)
+    n_void = check_rows(found)
+    assert not n_void[0].any()
+    assert all(sorted(row) == [0, 0, T, T] and (row == n_void[1]).all() for row in n_void[1:])
+    assert statistics["WorkerRestarts"] == 0 and statistics["DroppedEnvs"] == 2
+    assert statistics["VoidSteps"] == 2 * T * (N - 1)
+
+
+def test_the_last_worker_is_not_dropped(tmp_path):
+    on_fault = dict(env_error="drop_worker", max_per_hour=9)
+    with pytest.raises(WorkerError, match="told to fail") as raised:
+        batches(CpuSampler, tmp_path, on_fault=on_fault, fault="raise", victim=None)
+    assert raised.value.worker in (0, 1)
 
 
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler, GpuSampler])
@@ -116,6 +138,32 @@ def test_all_rows_of_a_vector_environment_start_again(SamplerCls, where, tmp_pat
     found, _ = batches(SamplerCls, tmp_path, sampler=own, fault="raise", where=where, at=at)
     n_void = check_rows(found)
     assert 1 <= (n_void.sum(0) > 0).sum() <= 2 and n_void.sum() < 2 * 9
+
+
+@pytest.mark.parametrize("max_trajectories", [8, None])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_dropped_workers_evaluate_nothing(SamplerCls, max_trajectories, tmp_path):
+    sampler = SamplerCls(
+        EnvCls=FaultyEnv,
+        env_kwargs=dict(fault="kill", at=21, victim=2, tally=str(tmp_path / "tally"), length=4),
+        eval_env_kwargs=dict(fault="none", length=4),
+        batch_T=T,
+        batch_B=B,
+        eval_n_envs=2,
+        eval_max_steps=80,
+        eval_max_trajectories=max_trajectories,
+        max_decorrelation_steps=0,
+        on_fault=dict(worker_death="drop_worker"),
+    )
+    try:
+        sampler.initialize(EchoAgent(), dict(n_workers=2, set_affinity=False), seed=3)
+        counts = []
+        for itr in range(3):
+            counts.append(len(sampler.evaluate_agent(itr)))
+            sampler.obtain_samples(itr)
+    finally:
+        sampler.shutdown()
+    assert counts[0] == counts[1] == 2 * counts[2] >= 8
 
 
 @pytest.mark.parametrize("SamplerCls", ALL)

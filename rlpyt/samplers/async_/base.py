@@ -23,6 +23,7 @@ from rlpyt.samplers.sampler_process import (
 from rlpyt.samplers.tiles import warn_if_untiled
 from rlpyt.utils import serialize
 from rlpyt.utils.buffer import torchify_buffer
+from rlpyt.utils.logging import logger
 from rlpyt.utils.shared import Arena
 from rlpyt.utils.synchronize import forget_names, remove_semaphores
 
@@ -141,6 +142,7 @@ class AsyncSamplerMixin(BaseSampler):
                 semaphores=f"/mp{secrets.token_hex(4)}",
                 hardware=process_hardware,
                 envs=self._envs_of(i, each),
+                text_outputs=logger.get_text_outputs(),
             )
             for i, process_hardware in enumerate(hardware)
         ]

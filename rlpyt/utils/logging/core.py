@@ -219,6 +219,10 @@ class Logger:
         if name not in self._texts:
             self._texts[name] = Guarded(TextFile(_with_parent(name)), name, limit=None)
 
+    def get_text_outputs(self) -> list[str]:
+        """Return the paths of the files to which text lines are appended."""
+        return [*self._texts]
+
     def remove_text_output(self, file_name: PathLike) -> None:
         """Close a text file; unknown files are ignored."""
         _close(self._texts.pop(os.path.abspath(file_name), None))
