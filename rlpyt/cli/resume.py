@@ -43,6 +43,7 @@ class Resume:
     run: tyro.conf.Positional[Path]  # the run directory
     steps: int | None = None  # total steps to train for; by default those of the original run
     device: str | None = None  # cpu, cuda or cuda:N; by default that of the original run
+    ranks: int | None = None  # number of processes with a copy of the agent; by default as before
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
     wait: bool = False  # if another process trains in this directory, wait for its end
     complete: bool = False  # do only what is missing; a complete run is no error
@@ -63,7 +64,7 @@ def main(args: Sequence[str]) -> int:
     with blaming(command.run / CONFIG, trusted):
         options = rebuilt(options, command.run)
     before = options.steps
-    changed = {"steps": command.steps, "device": command.device}
+    changed = {"steps": command.steps, "device": command.device, "ranks": command.ranks}
     options = options.updated({k: v for k, v in changed.items() if v is not None})
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes files and prints

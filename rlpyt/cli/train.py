@@ -40,7 +40,7 @@ from rlpyt.experiments.rundir import (
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
-from rlpyt.samplers.fault_policy import CAUSES, RESTART
+from rlpyt.samplers.fault_policy import RESTART
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
@@ -267,7 +267,7 @@ def _with_restarts(flags: list[str]) -> list[str]:
     """Write ``--on-fault restart`` as the actions for each fault."""
     for at, pair in enumerate(itertools.pairwise(flags)):
         if pair in (("--on-fault", "restart"), ("--on_fault", "restart")):
-            actions = [f"--on-fault.{hyphenated(x)}={getattr(RESTART, x)}" for x in CAUSES]
+            actions = [f"--on-fault.{hyphenated(x)}={action}" for x, action in RESTART.actions()]
             return [*flags[:at], *actions, *flags[at + 2 :]]
     return flags
 

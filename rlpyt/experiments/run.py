@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,7 @@ import torch
 
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.errors import DamagedFile, NonFiniteError
+from rlpyt.errors import DamagedFile, NonFiniteError, RankError
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_convolutions
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces, spaces_of_run
@@ -28,6 +29,7 @@ from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped, is_batch
 from rlpyt.samplers.environments import closing_quietly
+from rlpyt.samplers.fault_policy import HEALED, FaultLimit
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
 from rlpyt.spaces.elements import check_first
@@ -38,10 +40,11 @@ from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
+from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.snapshots import read_snapshot
-from rlpyt.utils.processes import summary_of
+from rlpyt.utils.processes import first_line, summary_of
 from rlpyt.utils.recorded import label, missing_parts, rebuild
 from rlpyt.utils.seed import check_seed, set_seed, undisturbed
 from rlpyt.utils.signed import read_json
@@ -80,6 +83,32 @@ def train(
         ValueError: ``run_dir`` is a model of the hub, or ``device`` does not exist here.
         WorkerError: a worker failed; a checkpoint is saved if an iteration was complete.
     """
+    limit, newest, streak = FaultLimit(options.on_fault), "", 0
+    heals = options.on_fault.rank_death == "restart_run" and torchrun.place() is None
+    while True:
+        try:
+            return _train(options, run_dir, hooks, resume, finish, debug)
+        except RankError as error:
+            if not heals or not rundir.has_checkpoint(run_dir):
+                raise
+            before, newest = newest, rundir.newest_checkpoint(run_dir)
+            streak = streak + 1 if newest == before else 1  # without a new checkpoint
+            wait_s = limit.count(error, streak)
+            text = f"{HEALED}: {first_line(error)}. All ranks start again from {newest}."
+        say(text)
+        time.sleep(wait_s)
+        resume = True
+
+
+def _train(
+    options: RunOptions,
+    run_dir: Path,
+    hooks: Sequence[Any],
+    resume: bool,
+    finish: Callable[[RunOptions, Path], None] | None,
+    debug: bool,
+) -> EnvSpaces:
+    """Train once, see `train`."""
     hub.refuse(run_dir)
     run_dir = run_dir.absolute()  # environments may change the working directory
     options = with_ranks_of_torchrun(rebuilt(options, run_dir))

@@ -49,6 +49,12 @@ def has_checkpoint(run_dir: Path) -> bool:
     return any((run_dir / CHECKPOINTS).glob("checkpoint-*"))
 
 
+def newest_checkpoint(run_dir: Path) -> str:
+    """Return the name of the newest checkpoint of a run that has one."""
+    names = [path.name for path in (run_dir / CHECKPOINTS).glob("checkpoint-*")]
+    return max(names, key=lambda name: (len(name), name))
+
+
 @contextmanager
 def showing_how_to_resume(run_dir: Path, how: str | None = None) -> Iterator[None]:
     """Say how to resume if training in this context stops early with a checkpoint.

@@ -17,7 +17,7 @@ from rlpyt.experiments.build import env_recipe, optimizer_name
 from rlpyt.experiments.options import AgentOptions, RunOptions, SamplerOptions, Settings
 from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.registry import algorithm_class, algorithm_named, base_algorithm
-from rlpyt.samplers.fault_policy import RAISE, fault_policy
+from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.utils.checks import Scheduled, declared, limits_of
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import label
@@ -124,7 +124,7 @@ def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOption
     if isinstance(given.get("sampler"), str):
         given["sampler"] = {"kind": given["sampler"]}
     if not isinstance(given.get("on_fault", {}), Mapping):
-        given["on_fault"] = vars(fault_policy(given["on_fault"]) or RAISE)
+        given["on_fault"] = vars(as_policy(given["on_fault"]))
     if not isinstance(given.get("algo", {}), Mapping):
         options = options.updated({"algo_name": algorithm_named(given.pop("algo"))})
     if not isinstance(given.get("agent", {}), Mapping):

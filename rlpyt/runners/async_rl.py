@@ -66,6 +66,7 @@ class AsyncRlBase(MinibatchRlBase):
     """
 
     _iteration_column = "Diagnostics/SamplerIteration"
+    ranks_may_change = False
     algo: Any  # an ``RlAlgorithm``; with a replay, a ``ReplayAlgo``
     sampler: AsyncSamplerMixin
 

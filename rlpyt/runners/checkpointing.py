@@ -53,6 +53,7 @@ class CheckpointedRunner(BaseRunner):
     """
 
     _iteration_column = "Diagnostics/Iteration"
+    ranks_may_change = True  # between a checkpoint and the run that resumes from it
 
     algo: RlAlgorithm
     agent: BaseAgent
@@ -203,7 +204,7 @@ class CheckpointedRunner(BaseRunner):
 
         Raises:
             CheckpointError: there is no valid checkpoint.
-            ValueError: its algorithm, agent, batch size or number of ranks is different.
+            ValueError: its algorithm, agent or batch size is different.
         """
         state, path = self.saved_state()
         check_spaces(state.get("spaces", {}), self.agent.env_spaces, "the checkpoint's agent")
@@ -212,7 +213,7 @@ class CheckpointedRunner(BaseRunner):
         self.start_itr = self.itr + 1
         marks = state.get("tables", {})
         changed = logger.changed_tables(marks)
-        logger.rewind(self._iteration_column, self.itr, marks)
+        logger.rewind(self._iteration_column, state["itr"], marks)
         for name in changed:
             warnings.warn(
                 f"{name} was changed after the checkpoint: its first rows differ. New rows are "
@@ -226,6 +227,15 @@ class CheckpointedRunner(BaseRunner):
                 "resume in Python: rlpyt.train(..., resume=True, hooks=[...]), or a runner with "
                 "resume_from and hooks."
             )
+        if (ranks := state["saved_ranks"]) != self.world_size:
+            text = (
+                f"the checkpoint is of {ranks} ranks, this run has {self.world_size}: an iteration "
+                f"now has {self.itr_batch_size:,} steps, and each gradient is the mean over "
+                f"{self.world_size} batches. Further ranks begin with an empty replay; what ranks "
+                "that are missing had collected is lost."
+            )
+            logger.log(text)
+            warnings.warn(text)
         logger.log(f"Resumed from {path}, after iteration {self.itr}.")
         if not exact:
             logger.log(NEW_EPISODES)
@@ -243,11 +253,12 @@ class CheckpointedRunner(BaseRunner):
         loaded = checkpoint.load_checkpoint(self.resume_from)
         saved, own = loaded.meta, self.identity()
         ranks = saved.get("world_size", self.world_size)
-        if ranks != self.world_size:
+        if ranks != self.world_size and not self.ranks_may_change:
             raise ValueError(
                 f"world_size must be {ranks} as in the checkpoint, got {self.world_size}. Resume "
                 f"with {ranks} ranks."
             )
+        del own["world_size"]
         differing = [
             f"{k} is {saved[k]!r} in the checkpoint and {v!r} in this run"
             for k, v in own.items()
@@ -257,6 +268,7 @@ class CheckpointedRunner(BaseRunner):
             raise ValueError(
                 "the checkpoint was saved by a different run: " + "; ".join(differing) + "."
             )
+        loaded.state["saved_ranks"] = ranks
         return loaded.state, loaded.path
 
     def _restore(self, state: dict[str, Any]) -> bool:
@@ -269,7 +281,11 @@ class CheckpointedRunner(BaseRunner):
             CheckpointError: parts of the state are missing or do not match this run.
         """
         try:
-            self.state.itr = whole_number("the checkpoint's iteration", state["itr"], 0)
+            itr = whole_number("the checkpoint's iteration", state["itr"], 0)
+            ranks = state["saved_ranks"]
+            if ranks != self.world_size:  # an iteration has another number of steps
+                itr = max((itr + 1) * ranks // self.world_size, 1) - 1
+            self.state.itr = itr
             self.agent.load_state_dict(state["agent"])
             self.algo.load_state_dict(state["algo"])
             self.algo.apply_schedule(self.state.itr)
@@ -277,8 +293,11 @@ class CheckpointedRunner(BaseRunner):
             if not exact:
                 self.algo.interrupt()
             self.load_counters(state["counters"])
+            if ranks != self.world_size:
+                self.state.last_logged_itr = itr
             self.state.evaluation_pending = state["owes_evaluation"]
-            set_random_state(state["random"])
+            if state["random"] is not None:  # of a rank that the saved run did not have
+                set_random_state(state["random"])
         except (KeyError, IndexError, AttributeError, TypeError, RuntimeError) as error:
             if isinstance(error, RlpytError):
                 raise

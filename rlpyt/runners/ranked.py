@@ -22,7 +22,7 @@ from rlpyt.utils.seed import make_seed
 from rlpyt.version import VERSION
 
 LEAVE_S = 10.0  # time for the other ranks to disconnect after the last iteration
-SHARED = ("agent", "optimizer")  # entries of the state that are equal in all ranks
+SHARED = ("agent", "optimizer", "saved_ranks")  # entries of the state that all ranks share
 
 
 class Ranked(MinibatchRlBase):
@@ -301,8 +301,10 @@ class Ranked(MinibatchRlBase):
             return self.ranks.scatter_states([]), "the checkpoint of rank 0"
         with self._no_time_limit():
             state, path = super().saved_state()
-        parts = state.pop("ranks")
-        return self.ranks.scatter_states([state, *(with_shared(p, state) for p in parts)]), path
+        parts = [with_shared(part, state) for part in state.pop("ranks", [])]
+        n_more = self.world_size - 1
+        parts += [of_new_rank(state)] * (n_more - len(parts))
+        return self.ranks.scatter_states([state, *parts[:n_more]]), path
 
     def _call_hook(self, hook: object, event: str, *args: object) -> None:
         """Call a hook of rank 0; the other ranks wait without a time limit."""
@@ -325,6 +327,15 @@ def with_shared(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
     shared = {k: v for k, v in first.items() if k in SHARED}
     algo = {**{k: v for k, v in first["algo"].items() if k in SHARED}, **part["algo"]}
     return {**shared, **part, "algo": algo}
+
+
+def of_new_rank(first: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a rank that the saved run did not have, from that of rank 0.
+
+    It has its own random numbers, new episodes and an empty replay.
+    """
+    algo = {**first["algo"], **({"replay": None} if "replay" in first["algo"] else {})}
+    return {**first, "algo": algo, "sampler": {"stations": [], "kind": []}, "random": None}
 
 
 def described(thing: object) -> Any:

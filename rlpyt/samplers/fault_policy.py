@@ -27,6 +27,8 @@ class FaultPolicy:
     env_hang: Literal["raise", "restart_worker", "drop_worker"] = "raise"
     # the process of a worker ends
     worker_death: Literal["raise", "restart_worker", "drop_worker"] = "raise"
+    # one of several ranks fails; restart_run: all ranks start again from the newest checkpoint
+    rank_death: Literal["raise", "restart_run"] = "raise"
     # faults of one cause within an hour after which the first of them is raised; those of
     # environments are counted in each worker
     max_per_hour: int = 60
@@ -40,26 +42,40 @@ class FaultPolicy:
             TypeError, ValueError: one has the wrong type, or is unknown or out of range.
         """
         hints = get_type_hints(type(self))
-        for cause in CAUSES:
-            known, given = get_args(hints[cause]), getattr(self, cause)
+        for cause, given in self.actions():
+            known = get_args(hints[cause])
             if given not in known:
                 listed = ", ".join(map(repr, known))
                 raise ValueError(f"on_fault: {cause} must be one of {listed}, got {given!r}.")
         whole_number("on_fault: max_per_hour", self.max_per_hour, 1)
         check_range("on_fault: backoff_s", self.backoff_s, low=0)
 
+    def actions(self) -> list[tuple[str, str]]:
+        """Return each cause with its action."""
+        return [(cause, getattr(self, cause)) for cause in (*CAUSES, "rank_death")]
+
     @property
     def heals(self) -> bool:
-        """Return True if any fault does not end the run."""
+        """Return True if a sampler has a fault to heal."""
         return any(getattr(self, cause) != "raise" for cause in CAUSES)
 
 
 RAISE = FaultPolicy()
-RESTART = FaultPolicy("restart_env", "restart_worker", "restart_worker")
+RESTART = FaultPolicy("restart_env", "restart_worker", "restart_worker", "restart_run")
 
 
 def fault_policy(on_fault: Any) -> FaultPolicy | None:
-    """Return the policy of an ``on_fault`` argument; ``None``: every fault ends the run.
+    """Return the policy of a sampler's ``on_fault``; ``None``: every fault ends the run.
+
+    Raises:
+        TypeError, ValueError: it is none, see `as_policy`.
+    """
+    policy = as_policy(on_fault)
+    return policy if policy.heals else None
+
+
+def as_policy(on_fault: Any) -> FaultPolicy:
+    """Return the policy of an ``on_fault`` argument.
 
     Args:
         on_fault: ``None`` or "raise"; "restart": restart environments that fail and workers that
@@ -80,7 +96,7 @@ def fault_policy(on_fault: Any) -> FaultPolicy | None:
             f'on_fault must be None, "restart", or a dictionary with some of {known}, got '
             f"{on_fault!r}."
         )
-    return on_fault if on_fault.heals else None
+    return on_fault
 
 
 class FaultLimit:

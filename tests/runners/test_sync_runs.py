@@ -14,8 +14,10 @@ import pytest
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
+from rlpyt.envs.base import BatchSpec
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.runners.ranked import of_new_rank
 from rlpyt.runners.sync_rl import SyncRl, SyncRlEval
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -96,12 +98,49 @@ def same_tree(a, b):
     return bool((a == b).all())
 
 
-def test_another_number_of_ranks_cannot_resume(tmp_path):
-    sync_runner(checkpoint_dir=tmp_path).train()
-    for Runner in (MinibatchRl, SyncRl):
-        other = sync_runner(Runner, n_ranks=1, resume_from=tmp_path)
-        with pytest.raises(ValueError, match="world_size .* 2 .*, got 1"):
-            other.train()
+class KeepStart(Hook):
+    """Hook that keeps what a run starts with."""
+
+    def on_start(self, runner):
+        self.agent = {k: v.clone() for k, v in runner.agent.state_dict()["model"].items()}
+        self.itr, self.n_itr = runner.start_itr, runner.n_itr
+        self.batches_in_replay = runner.algo.batches_in_replay
+
+
+@pytest.mark.parametrize(
+    "before, after", [(2, 1), (1, 2), pytest.param(3, 2, marks=pytest.mark.slow)]
+)
+def test_a_run_goes_on_with_another_number_of_ranks(before, after, tmp_path):
+    """After half of 12 batches, in iterations of as many as there are ranks."""
+    run_dir, kept = tmp_path / "run", KeepStart()
+
+    def train(n_ranks, n_batches, hooks=(), **resuming):
+        Runner = MinibatchRl if n_ranks == 1 else SyncRl
+        parts = dict(small_dqn(), hooks=hooks, **resuming, log_interval_steps=T * B)
+        runner = sync_runner(Runner, n_ranks=n_ranks, **parts)
+        runner.sampler.batch_spec = BatchSpec(T, B)
+        runner.n_steps = n_batches * T * B
+        with run_context(run_dir, 0, "n", snapshot_mode="last", resume=bool(resuming)):
+            runner.train()
+
+    train(before, 6)
+    saved = load_checkpoint(run_dir / "checkpoint").state
+    with pytest.warns(UserWarning, match=f"is of {before} ranks, this run has {after}"):
+        train(after, 12, [kept], resume_from=run_dir / "checkpoint")
+    assert same(saved["agent"]["model"], kept.agent)
+    assert (kept.itr, kept.n_itr) == (6 // after, 12 // after)
+    assert kept.batches_in_replay == 6 // before
+    rows = rows_of(run_dir)
+    batches = [*range(before, 7, before), *range(6 + after, 13, after)]
+    assert [int(row["Diagnostics/CumSteps"]) for row in rows] == [n * T * B for n in batches]
+    assert len({row["Diagnostics/ReplayRatio"] for row in rows[-6 // after :]}) == 1
+
+
+def test_a_rank_that_the_checkpoint_lacks_has_an_empty_replay_and_its_own_random_numbers():
+    first = {"agent": 1, "algo": {"optimizer": 2, "replay": 3}, "sampler": 4, "random": 5}
+    new = of_new_rank(first)
+    assert new["agent"] == 1 and new["algo"] == {"optimizer": 2, "replay": None}
+    assert new["random"] is None and new["sampler"] == {"stations": [], "kind": []}
 
 
 @pytest.mark.slow

@@ -197,12 +197,12 @@ def test_a_port_of_another_program_is_named(tmp_path):
     assert code == 1 and f"ranks cannot connect at 127.0.0.1:{port}" in err
 
 
-def agent_of_host(path, node_rank, port, said):
+def agent_of_host(path, node_rank, port, said, nnodes="2"):
     """One host's torchrun; both are on this one."""
     with open(said, "w") as file:
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "torch.distributed.run", "--nnodes=2"),
+                *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={nnodes}"),
                 *("--nproc-per-node=1", f"--node-rank={node_rank}", "--rdzv-backend=c10d"),
                 *(f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=a-job", "--max-restarts=3"),
                 f"--rdzv-conf=is_host={int(node_rank == 0)}",
@@ -249,3 +249,43 @@ def test_two_hosts_of_which_one_loses_its_rank_or_all_go_on(whole_host, tmp_path
     assert load_checkpoint(checkpoints).state["itr"] == 1499
     rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()
     assert len(rows) == 1 + 15
+
+
+@pytest.mark.slow
+def test_of_two_hosts_the_one_that_is_left_goes_on_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    train = (
+        "every = dict(checkpoint_interval_steps=50 * T * B, log_interval_steps=100 * T * B)\n"
+        "    n = int(os.environ['WORLD_SIZE'])\n"
+        "    runner = sync_runner(n_itr=1500, n_ranks=n, **every)\n"
+        "    runner.sampler.batch_spec = BatchSpec(T, B // 2)\n"
+        f"    (Path({str(tmp_path)!r}) / f'pid-{{rank}}').write_text(str(os.getpid()))\n"
+        "    runner.train()"
+    )
+    path, port = script(tmp_path, train), find_port(os.getpid())
+    path.write_text("from rlpyt.envs.base import BatchSpec\n" + path.read_text())
+    said = [tmp_path / f"host-{node}.txt" for node in range(2)]
+    agents = [agent_of_host(path, node, port, said[node], "1:2") for node in range(2)]
+    try:
+        checkpoints = tmp_path / "run" / "checkpoint"
+        deadline = time.monotonic() + 100
+        while len([*checkpoints.glob("checkpoint-*")]) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        agents[1].kill()
+        agents[1].wait(10)
+        os.kill(int((tmp_path / "pid-1").read_text()), signal.SIGKILL)
+        code = agents[0].wait(150)
+    finally:
+        for agent in agents:
+            agent.terminate()
+            agent.wait(60)
+    assert code == 0, said[0].read_text()[-3000:]
+    told = (tmp_path / "run" / "debug.log").read_text()
+    assert "the checkpoint is of 2 ranks, this run has 1" in told
+    assert load_checkpoint(checkpoints).state["itr"] == 2999
+    rows = (tmp_path / "run" / "progress.csv").read_text().splitlines()
+    steps = [
+        int(row.split(",")[rows[0].split(",").index("Diagnostics/CumSteps")]) for row in rows[1:]
+    ]
+    assert steps == sorted({*steps}) and steps[-1] == 1500 * 8 * 4
