@@ -218,6 +218,8 @@ class StackedStep:
                 for group, indices in enumerate(trained):
                     here = slice(done, done + len(indices))
                     done += len(indices)
+                    if not indices:  # no gradient in this update
+                        continue
                     settings = optimizers[k].param_groups[group]
                     fused(
                         [stacks[i].data[rows] for i in indices],

@@ -60,10 +60,11 @@ class OneOfMany(Hook):
         axis: computes them.
         member: the run.
         n: number of runs.
+        given: arguments of the agent, in words.
     """
 
-    def __init__(self, axis: AgentAxis, member: Member, n: int) -> None:
-        self.axis, self.member, self.n = axis, member, n
+    def __init__(self, axis: AgentAxis, member: Member, n: int, given: str) -> None:
+        self.axis, self.member, self.n, self.given = axis, member, n, given
         self.trainee: Trainee | None = None
         self.runner: Any = None
         self.has_started = False
@@ -78,13 +79,15 @@ class OneOfMany(Hook):
         _check_that_replays_fit(runner.algo, self.n)
         algo, self.runner, self.has_started = runner.algo, runner, True
         self.trainee = Trainee(algo, self.member.state.torch)
-        first = self.axis.signature(algo)
+        # Losses also read numbers of the agent, which depend on its arguments and on the spaces.
+        given = self.given, repr(algo.agent.env_spaces)
+        first = self.axis.signature(algo), given
 
         def kind() -> Hashable:
             if not algo.changes:
                 return first
             whole = ((k, x) for k in algo.changes if type(x := getattr(algo, k)) is int)
-            return self.axis.signature(algo), tuple(whole)
+            return self.axis.signature(algo), given, tuple(whole)
 
         def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__
@@ -183,7 +186,7 @@ def train_population(
 
     def function(path: Path, options: RunOptions, first: bool) -> Callable[[Member], Any]:
         def run(member: Member) -> Any:
-            joining[member] = OneOfMany(axis, member, len(runs))
+            joining[member] = OneOfMany(axis, member, len(runs), repr(options.agent))
             own = [*(first_hooks if first else ()), *copy.deepcopy([*hooks]), joining[member]]
             try:
                 return train(options, path, hooks=own, resume=resume, finish=finish)

@@ -8,6 +8,7 @@ import signal
 import weakref
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -72,7 +73,9 @@ PAIRS = {
     "ddpg": ("ddpg", "Pendulum-v1", 205, OFF_POLICY),
     "crossq": (
         *("crossq", "Pendulum-v1", 210),
-        OFF_POLICY | {"agent": {**SMALL, "args": {"q_model_kwargs": {"hidden_sizes": [24, 16]}}}},
+        OFF_POLICY
+        | {"agent": {**SMALL, "args": {"q_model_kwargs": {"hidden_sizes": [24, 16]}}}}
+        | {"q_learning_rate": 2e-3},  # a group without gradient in most updates
     ),
     "td3": ("td3", "Pendulum-v1", 205, OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", 210, OFF_POLICY),
@@ -186,6 +189,46 @@ def test_each_agent_has_its_own_settings(tmp_path, name):
         assert nearest < 1e-5
     assert distance(*expected) > 1e-4  # the setting matters
     assert {x.updates for *_, x in hook.finals} == {x.updates for x in expected}
+
+
+class Push(gymnasium.Env):
+    """A reward for the first component of the action, within bounds that are an argument."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, bound):
+        self.action_space = gymnasium.spaces.Box(-bound, bound, (2,), np.float32)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        return self.reset()[0], 0.01 * float(action[0]), False, False, {}
+
+
+OF_AGENT = {
+    "arguments": (
+        "td3",
+        "Pendulum-v1",
+        [{"agent": {"args": {"target_noise_std": x}}} for x in (0.01, 0.5)],
+    ),
+    "spaces": ("sac", Push, [{"env_args": {"bound": x}} for x in (1.0, 1.2)]),
+}
+
+
+@pytest.mark.parametrize("name", OF_AGENT)
+def test_numbers_of_the_agent_are_its_own(tmp_path, name, recwarn):
+    """Losses read them; in the first evaluation they make less difference than rounding may."""
+    algo, env, changes = OF_AGENT[name]
+    settings = {**OFF_POLICY, **QUIET, **changes[0], "agent": SMALL, "steps": 206}
+    start = options_of(algo, env, **settings)
+    runs = {tmp_path / f"agent_{i}": start.updated(own) for i, own in enumerate(changes)}
+    found = [final for *_, final in together(runs)]
+    assert not [w for w in recwarn if "one agent after the other" in str(w.message)]
+    expected = [alone(o, tmp_path / f"alone_{i}") for i, o in enumerate(runs.values())]
+    assert all(min(distance(x, y) for y in found) < 1e-5 for x in expected)
+    assert distance(*expected) > 1e-4
 
 
 # Defects that the tests above find: (function to replace, its replacement, pair).
