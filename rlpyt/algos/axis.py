@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from rlpyt.algos.axis_functions import AgentAxisMode, is_batched
+from rlpyt.algos.axis_functions import AgentAxisMode
 from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_place
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, check_losses
@@ -27,6 +27,7 @@ from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
 
 TOLERANCE = 1e-3  # of the first evaluation, relative to the largest number
+CACHES = {"_flat_weights", "_flat_weight_refs"}  # of torch's LSTM, renewed in each forward pass
 ALONE = object()  # result of a loss that its agent has to evaluate itself
 
 
@@ -180,6 +181,7 @@ class AgentAxis:
         mode = AgentAxisMode([t.generator for t in trainees])
         outer = template.recorded.current
         structure: list[Any] = []
+        attributes = [(own, {**own}) for own in attributes_of(template)]
 
         def call(*tensors: Tensor) -> list[Tensor]:
             remaining = iter(tensors[n:])
@@ -192,8 +194,9 @@ class AgentAxis:
                 finally:
                     template.recorded.current = outer
                     replaced = any(o[key] is not x for (o, key), x in zip(places, tensors))
-            if replaced or any(map(is_batched, vars(template).values())):
-                raise NotImplementedError(f"{name} stores a tensor in an attribute")
+            if replaced or (changed := undone(attributes)):
+                what = "a tensor" if replaced else f"the attribute {', '.join(changed)}"
+                raise NotImplementedError(f"it changes {what}, of which each agent has its own")
             structure[:] = [result, [*recorded]]
             return [*map(torch.as_tensor, all_leaves(result)), *recorded.values()]
 
@@ -313,13 +316,33 @@ def places_of(algo: RlAlgorithm) -> list[Place]:
                 seen.add(id(x))
                 found.append((owner, key))
 
-    for part in (algo.agent, algo):
-        add(vars(part))
-        for value in list(vars(part).values()):
-            for module in value.modules() if isinstance(value, torch.nn.Module) else ():
-                add(module._parameters)
-                add(module._buffers)
+    for own in attributes_of(algo):
+        for owner in (own, own.get("_parameters", {}), own.get("_buffers", {})):
+            add(owner)
     return found
+
+
+def attributes_of(algo: RlAlgorithm) -> list[dict[str, Any]]:
+    """Return the attributes of an algorithm, its agent and their modules."""
+    parts = vars(algo.agent), vars(algo)
+    modules = (x for own in parts for x in own.values() if isinstance(x, torch.nn.Module))
+    return [*parts, *map(vars, {m: None for module in modules for m in module.modules()})]
+
+
+def undone(attributes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
+    """Undo changes of attributes; return the names of those that were changed.
+
+    Args:
+        attributes: attributes of each object, and a copy of them.
+    """
+    names: list[str] = []
+    for own, before in attributes:
+        changed = (k for k in {**own, **before} if own.get(k, names) is not before.get(k, names))
+        names += [k for k in changed if k not in CACHES]
+        own.update(before)
+        for name in own.keys() - before.keys():
+            del own[name]
+    return names
 
 
 def differing_numbers(algos: Sequence[RlAlgorithm]) -> list[str]:

@@ -698,3 +698,30 @@ def test_statistics_that_a_loss_updates_count_each_batch_once(tmp_path, monkeypa
     monkeypatch.setattr(PPO, "loss", loss)
     monkeypatch.setattr(PPO, "prepare", prepare)
     assert_each_equals_its_own(tmp_path, [options_for("ppo", seed, steps=128) for seed in (3, 4)])
+
+
+class Cooled(torch.nn.Module):
+    """Policy and value whose temperature falls in every forward pass of training."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Linear(observation_shape[0], n) for n in (output_size, 1)
+        )
+        self.temperature = 4.0
+
+    def forward(self, observation, prev_action, prev_reward):
+        if torch.is_grad_enabled():
+            self.temperature *= 0.8
+        pi, value = (layer(observation) for layer in self.layers)
+        return torch.softmax(pi / self.temperature, -1), value.squeeze(-1)
+
+
+def test_attributes_that_a_model_changes_are_each_agents_own(tmp_path):
+    cls = f"{__name__}:Cooled"
+    runs = [
+        options_for("ppo", seed, steps=128, agent={"model_cls": cls, "hidden_sizes": None})
+        for seed in (3, 4)
+    ]
+    with pytest.warns(UserWarning, match="changes the attribute temperature"):
+        assert_each_equals_its_own(tmp_path, runs)
