@@ -289,7 +289,7 @@ def is_tensor_env(EnvCls: object) -> bool:
 
 def _tensor(x: Any, what: str) -> Tensor:
     if isinstance(x, Tensor):
-        return x
+        return x.detach()  # of a differentiable simulator
     if not hasattr(x, "__dlpack__"):
         raise TypeError(
             f"{what} must be a tensor, or an array that supports DLPack, got "

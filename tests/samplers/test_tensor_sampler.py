@@ -306,6 +306,22 @@ def test_policy_gradients_train(algo: Any, make: Any, kwargs: Any) -> None:
     assert all(torch.isfinite(p).all() for p in agent.parameters())
 
 
+class Differentiable(Reach):
+    def reset(self) -> Any:
+        super().reset()
+        return self.place.requires_grad_()
+
+
+def test_gradients_through_the_environment_are_left_out() -> None:
+    agents = []
+    for make in (Reach, Differentiable):
+        torch.manual_seed(0)
+        agent = GaussianMlpAgent(model_kwargs=dict(hidden_sizes=[16]))
+        runner_of(PPO(), agent, make, 240).train()
+        agents.append(torch.cat([p.flatten() for p in agent.parameters()]))
+    assert torch.equal(*agents)
+
+
 def test_replays_are_filled() -> None:
     settings: Any = dict(batch_size=32, min_steps_learn=160, replay_ratio=1, replay_size=1600)
     small: Any = dict(model_kwargs=dict(hidden_sizes=[16]))
