@@ -1,5 +1,6 @@
 """Hindsight experience replay: drawn windows get goals that the agent has reached."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Hindsight:
             raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}.")
         self.strategy, self.rewards = strategy, rewards
         self.fraction = n_sampled_goals / (n_sampled_goals + 1)
+        self._warned = False
 
     def check(self, example: Any, sequences: bool) -> None:
         """Check that transitions like the example can be relabeled.
@@ -74,7 +76,9 @@ class Hindsight:
             T_idxs, B_idxs: [N] integers.
         """
         changes, place = replay.rng.random((2, len(T_idxs)))
-        where = np.flatnonzero(changes < self.fraction)
+        where, unchanged = map(np.flatnonzero, (changes < self.fraction, changes >= self.fraction))
+        if len(unchanged) and not self._warned:
+            self._check_rewards(replay, T_idxs[unchanged], B_idxs[unchanged])
         if not len(where):
             return
         T_idxs, B_idxs = T_idxs[where], B_idxs[where]
@@ -109,6 +113,21 @@ class Hindsight:
             tensor.numpy()[where] = values[kept]
         if replay.time_limits:
             batch.timeout_n.numpy()[where] &= ~reaches[kept]
+
+    def _check_rewards(self, replay: "ReplayBuffer", T_idxs: Array, B_idxs: Array) -> None:
+        """Warn if ``compute_reward`` differs from the rewards of these rows [N]."""
+        samples = replay.storage.samples
+        desired = samples.observation.desired_goal[T_idxs, B_idxs]
+        computed = self.rewards.reward(achieved_after(replay, T_idxs, B_idxs), desired)
+        given = samples.reward[T_idxs, B_idxs]
+        for i in np.flatnonzero(~np.isclose(computed, given, 1e-3, 1e-3))[:1]:
+            self._warned = True
+            warnings.warn(
+                f"hindsight: compute_reward gives {computed[i] + 0:g} for a step whose reward was "
+                f"{given[i]:g}, so new goals have other rewards than the environment. It gets the "
+                "goals as the agent observes them: if a wrapper changes goals or rewards, define "
+                "compute_reward in the outermost wrapper (docs/hindsight.md)."
+            )
 
     def _outcomes(self, achieved: Array, goal: Array) -> tuple[Array, Array]:
         """Return rewards and ends [n, N] of achieved goals [n, N, ...] for goals [N, ...]."""

@@ -284,6 +284,23 @@ def test_a_window_that_reaches_its_goal_has_no_time_limit():
     assert batch.timeout_n.any() and not (batch.timeout_n & batch.done_n).any()
 
 
+class InOtherUnits(Distance):
+    def compute_reward(self, achieved, desired, info):
+        return 100 * super().compute_reward(achieved, desired, info)
+
+
+def test_other_rewards_than_those_of_the_environment_are_warned_of_once(recwarn):
+    for env, n in ((Ending, 0), (InOtherUnits, 1)):
+        replay, walks = made(env=env), Walks(True)
+        fill(replay, walks, 9)
+        replay.sample_batch(50)
+        fill(replay, walks, 9)
+        replay.sample_batch(50)
+        assert [str(w.message).startswith("hindsight: compute_reward") for w in recwarn] == [
+            True
+        ] * n
+
+
 @pytest.mark.parametrize("T", [5, 100])
 @pytest.mark.parametrize("step", [1, -1])
 def test_rows_to_done(T, step):
