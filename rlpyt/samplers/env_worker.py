@@ -105,6 +105,7 @@ class EnvWorker:
         self.eval_envs: list[Any] = []
         if spec.on_fault is not None:
             self._env_faults = FaultLimit(spec.on_fault)
+        self._healing: list[Any] = []  # environments that are built anew after a fault
         self.collector: BaseCollector
         self.eval_collector: BaseEvalCollector | None = None
         try:
@@ -255,7 +256,8 @@ class EnvWorker:
         from rlpyt.samplers.healing import HealingEnv
 
         record = buffer_from_example(self._example_step(), rows)
-        return HealingEnv(build, env, record, self._env_faults)
+        self._healing.append(HealingEnv(build, env, record, self._env_faults))
+        return self._healing[-1]
 
     def _example_step(self) -> StepRecord:
         return StepRecord(*(self.spec.examples[name] for name in StepRecord._fields))
@@ -406,6 +408,7 @@ class EnvWorker:
         """Return the state of environments, random streams and running statistics."""
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
+        state["restarts"] = [env.restarts for env in self._healing]
         state["statistics"] = [env.statistics() for env in self.envs if is_batch(env)]
         collector = self.collector.state_dict()
         if collector is not None:
@@ -435,6 +438,8 @@ class EnvWorker:
         for env, saved in zip(self.envs + self.eval_envs, state["envs"] + state["eval_envs"]):
             if saved is not None:
                 env.set_state(saved)
+        for env, restarts in zip(self._healing, state.get("restarts", [])):
+            env.restarts = restarts
         self.collector.load_state_dict(state["collector"])
         if self.agent is not None:
             load_agent_memory(self.agent, state["agent"])

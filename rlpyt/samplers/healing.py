@@ -135,16 +135,6 @@ class HealingEnv:
         if is_batch(self._env):
             self._env.load_statistics(old.statistics())
 
-    def get_state(self) -> Any:
-        """Return the state of the environment, with the number of restarts."""
-        own = self._env.get_state() if hasattr(self._env, "get_state") else None
-        return None if own is None else {"env": own, "restarts": self.restarts}
-
-    def set_state(self, state: Any) -> None:
-        """Load a state from ``get_state``."""
-        self._env.set_state(state["env"])
-        self.restarts = state["restarts"]
-
 
 def check_all_finite(*parts: Any) -> None:
     """Check that no number of an observation or reward is NaN or infinite.

@@ -141,3 +141,38 @@ def test_the_log_has_the_faults_of_asynchronous_samplers(tmp_path):
     run(tmp_path, "vtrace", sampler=sampler)
     healed = (tmp_path / "run" / "debug.log").read_text().count("healed (on_fault): ")
     assert healed == float(rows_of(tmp_path)[-1]["Diagnostics/EnvRestarts"]) > 20
+
+
+class StopEarly(rlpyt.Hook):
+    def on_iteration(self, runner, itr):
+        if itr == 3:
+            self.restarts = [env.restarts for env in envs_of(runner)]
+            runner.request_stop()
+
+
+class Restarts(rlpyt.Hook):
+    def on_start(self, runner):
+        self.found = [env.restarts for env in envs_of(runner)]
+
+
+def envs_of(runner):
+    return runner.sampler._env_worker._healing
+
+
+@pytest.mark.parametrize("before, after", [("raise", "restart_env"), ("restart_env", "raise")])
+def test_a_run_is_resumed_with_another_policy(tmp_path, before, after):
+    """Without a fault the policy changes nothing, so the run equals one that was not stopped."""
+    settings = dict(env="CartPole-v1", env_args={}, steps=512)
+    run(tmp_path, "a2c", on_fault={"env_error": before}, hooks=[StopEarly()], **settings)
+    resumed = run(tmp_path, "a2c", on_fault={"env_error": after}, resume=True, **settings)
+    whole = run(tmp_path, "a2c", run_dir=tmp_path / "whole", on_fault={}, **settings)
+    one, other = (x.agent.state_dict() for x in (resumed, whole))
+    assert all(one[name].equal(other[name]) for name in other)
+
+
+def test_a_resumed_run_goes_on_counting_restarts(tmp_path):
+    """Else restarted environments would repeat the random streams of earlier ones."""
+    early, late = StopEarly(), Restarts()
+    run(tmp_path, "a2c", hooks=[early])
+    run(tmp_path, "a2c", hooks=[late], resume=True)
+    assert late.found == early.restarts and any(early.restarts)
