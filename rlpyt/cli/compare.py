@@ -39,6 +39,7 @@ def main(args: Sequence[str]) -> int:
         raise UsageError("Give runs, as in `rlpyt compare data/sac --against XQC`.")
     if not 0 < command.confidence < 1:
         raise UsageError(f"--confidence must be between 0 and 1, got {command.confidence}.")
+    from rlpyt.utils.logging.console import say
     from rlpyt.utils.logging.tabulate import tabulate
     from rlpyt.vis import comparisons, style
     from rlpyt.vis.results import compare, differences, read_sides, write_results
@@ -57,12 +58,12 @@ def main(args: Sequence[str]) -> int:
             rows.append((one.task, steps, *_cells(one), ""))
         rows.append(("", "", *_cells(pair.other), _interval(pair.better, ".2f")))
     titles = ("Task", "Steps", "Algorithm", "Seeds", "IQM", "Mean", "P(first > this)")
-    print(tabulate(rows, titles, colalign=("left", "right", "left", *["right"] * 4)))
+    say(tabulate(rows, titles, colalign=("left", "right", "left", *["right"] * 4)))
     for line in differences(found, {**theirs.returns, **ours.returns}):
-        print(f"They differ: {line}.")
+        say(f"They differ: {line}.")
     if command.csv is not None:
         write_results(ours, command.csv)
-        print(f"Curves written to {command.csv}")
+        say(f"Curves written to {command.csv}")
     if command.output is not None:
         of: dict[str, dict[str, Any]] = {}
         for pair in found:
@@ -71,7 +72,7 @@ def main(args: Sequence[str]) -> int:
         draw = getattr(comparisons, f"draw_{command.kind}")
         figure = draw(Scores(of, "Return"), confidence=command.confidence)
         style.save(figure, command.output)
-        print(f"Saved to {command.output}")
+        say(f"Saved to {command.output}")
     return 0
 
 

@@ -7,6 +7,7 @@ baselines, or that of a plain table. `compare` compares returns at the same numb
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import warnings
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlpyt.errors import DamagedFile
+from rlpyt.utils.files import read_regular
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.signed import read_json
@@ -30,6 +32,7 @@ from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
 
 PUBLISHED = Path(__file__).with_name("published.json")
 RETURNS = "ReturnAverage"  # column of progress.csv
+MAX_BYTES = 2**28  # of a table
 NEAR = 0.1  # a row counts for a step that it misses by at most this part
 RETURN = "avg_return"  # the metric that is read, among others such as avg_success
 COLUMNS = ("exp_name", "env_name", "seed", "metric", "env_step", "value")  # as SimbaV2 writes them
@@ -249,8 +252,10 @@ def merged(several: Sequence[Results]) -> Results:
 
 def _read_table(path: Path) -> Results:
     """Read a table with a row for each algorithm, task, seed and step."""
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
+    rows: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    try:
+        text = read_regular(path, MAX_BYTES).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
         given = {name.strip().lower(): name for name in reader.fieldnames or ()}
         found = {
             key: next((given[n] for n in names if n in given), "") for key, names in NAMES.items()
@@ -259,16 +264,17 @@ def _read_table(path: Path) -> Results:
         if missing:
             expected = "; ".join(f"{key}: {' or '.join(NAMES[key])}" for key in missing)
             raise DamagedFile(f"{path} must have the columns {expected}; it has {[*given]}.")
-        rows: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-        for number, row in enumerate(reader, 2):
+        for row in reader:
             if "metric" in given and row[given["metric"]] != RETURN:
                 continue
             try:
                 point = float(row[found["env_step"]]), float(row[found["value"]])
             except (TypeError, ValueError) as error:
-                raise DamagedFile(f"{path}, line {number}: {error}.") from error
-            key = (row[found["exp_name"]], row[found["env_name"]], row[found["seed"]])
-            rows.setdefault(key, []).append(point)
+                raise DamagedFile(f"{path}, line {reader.line_num}: {error}.") from error
+            exp_name, env_name, seed = (str(row[found[x]]) for x in COLUMNS[:3])
+            rows.setdefault((exp_name, env_name, seed), []).append(point)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DamagedFile(f"{path} is not a table: {error}.") from error
     results = Results()
     for (algorithm, task, _), points in rows.items():
         results.add(algorithm, task, *zip(*points, strict=True))
@@ -279,16 +285,15 @@ def _read_table(path: Path) -> Results:
 
 def _read_dopamine(path: Path) -> Results:
     """Read a game's baselines: records of iteration, value and agent, one seed after the other."""
-    results = Results()
+    results, records = Results(), read_json(path, "a list of records")
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
         seeds: list[tuple[str, list[tuple[int, float]]]] = []
         for record in records:
             agent, point = str(record["Agent"]), (int(record["Iteration"]), float(record["Value"]))
             if not seeds or seeds[-1][0] != agent or point[0] <= seeds[-1][1][-1][0]:
                 seeds.append((agent, []))
             seeds[-1][1].append(point)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise DamagedFile(
             f"{path} must be a list of records with Agent, Iteration and Value ({error!r})."
         ) from error

@@ -1,6 +1,7 @@
 """Results of publications and of runs, and their comparison."""
 
 import json
+import os
 import warnings
 
 import numpy as np
@@ -91,12 +92,32 @@ def test_results_of_dopamine_have_a_seed_after_each_restart(tmp_path):
         ("a.json", "{}"),
         ("a.json", '[{"Agent": "DQN"}]'),
         ("a.json", "["),
+        ("a.json", "[" * 100_000),
+        ("a.json", '[{"Agent": "DQN", "Iteration": 1e999, "Value": 1}]'),
+        ("a.csv", "\udcff\udcfe"),
+        ("a.csv", "algo,task,run,steps,return\n" + "x" * 200_000),
+        *(("a.csv", "pipe"), ("a.json", "pipe"), ("a.csv", "endless"), ("a.json", "endless")),
     ],
+    ids=range(14),
 )
 def test_files_that_are_no_results_are_named(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
+    if text == "pipe":
+        os.mkfifo(tmp_path / name)
+    elif text == "endless":
+        (tmp_path / name).symlink_to("/dev/zero")
+    else:
+        (tmp_path / name).write_text(text, errors="surrogateescape")
     with pytest.raises(DamagedFile, match=name.replace(".", r"\.")):
         read_results(tmp_path / name)
+
+
+def test_names_of_others_do_not_control_the_terminal(tmp_path, capsys):
+    name = "B\x1b]0;title\x07\x1b[8m"
+    (tmp_path / "a.csv").write_text(f"algo,task,run,steps,return\n{name},Hopper-v5,7,10,1.5\n")
+    with pytest.raises(SystemExit):
+        main(["compare", str(tmp_path / "a.csv"), "--against", str(tmp_path / "a.csv")])
+    output = capsys.readouterr().out
+    assert r"B\x1b]0;title\x07\x1b[8m" in output and output.replace("\n", "").isprintable()
 
 
 def test_written_results_are_read_again(tmp_path):
