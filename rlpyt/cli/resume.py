@@ -115,6 +115,7 @@ def _resume_members(command: Resume, members: Sequence[Path]) -> int:
     with contextlib.ExitStack() as blamed:
         for path in (path.absolute() for path in members):
             options, trusted = read_config(path, command.trust)
+            rundir.check_files(command.run, links=trusted)  # the members' directories
             rundir.check_files(path, links=trusted)
             blamed.enter_context(blaming(path / CONFIG, trusted))
             runs[path] = rebuilt(options, path).updated(given)

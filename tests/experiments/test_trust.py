@@ -281,6 +281,17 @@ def test_links_out_of_the_run_of_somebody_else_are_not_followed(reader, runs, he
     assert victim.read_text() == "mine\n"
 
 
+def test_a_link_in_the_place_of_one_of_several_agents_is_not_followed(runs, here, capsys):
+    (here / "sent").mkdir()
+    attacked(runs, "config", {"seed": 1}, "sent/seed_1")
+    victim = attacked(runs, "config", {}, "victim")
+    (here / "sent" / "seed_2").symlink_to(victim.absolute())
+    before = {path: path.stat().st_mtime_ns for path in victim.rglob("*")}
+    assert command("resume", here / "sent", "--steps", "64") == 2
+    assert "seed_2 must not be a link" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in victim.rglob("*")} == before
+
+
 def test_checkpoints_stay_in_the_run_of_somebody_else(runs, here, capsys):
     shutil.copytree(runs / "parts" / "checkpoint", "elsewhere")
     before = sorted(Path("elsewhere").iterdir())
