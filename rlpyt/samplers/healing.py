@@ -294,6 +294,7 @@ class WorkerFaults:
             repeated by its successor.
         lost: workers that failed during the last batch.
         restarts: number of restarts of workers.
+        lives: number of successors of workers, also of those that were dropped.
     """
 
     def __init__(self, policy: FaultPolicy, n_workers: int) -> None:
@@ -302,7 +303,7 @@ class WorkerFaults:
         self.limits = {cause: FaultLimit(policy) for cause in CAUSES}
         self.lost: list[int] = []
         self.substitutes: dict[str, Any] = {"collect": [], "evaluate": ([], True)}
-        self.restarts = 0
+        self.restarts = self.lives = 0
         self._original: dict[int, EnvWorkerSpec] = {}  # by rank
         self._streaks: dict[int, int] = {}  # faults in a row, by worker
         self._wait_s = 0.0
@@ -334,16 +335,15 @@ class WorkerFaults:
         """Return the specification of the worker that replaces one that failed."""
         time.sleep(self._wait_s)
         self._wait_s = 0.0
-        self.restarts += 1
+        self.lives += 1
+        self.restarts += spec.rank not in self.dropped
         payload = spec.payload.value
         original = self._original.setdefault(spec.rank, payload.env_worker)
-        worker = spec_of_life(original, self.restarts)
+        worker = spec_of_life(original, self.lives)
         if spec.rank in self.dropped:
             worker = without_environments(worker)
         spec.progress[:] = fresh_progress()
-        return replace(
-            spec, life=self.restarts, payload=ByValue(replace(payload, env_worker=worker))
-        )
+        return replace(spec, life=self.lives, payload=ByValue(replace(payload, env_worker=worker)))
 
     def settle(self) -> set[int]:
         """Return the workers that were lost in a batch or before, and prepare for the next one."""

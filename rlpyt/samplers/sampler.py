@@ -468,18 +468,28 @@ class Sampler(BaseSampler):
 
     def lasting_state(self) -> dict[str, Any]:
         """Return the part of the state that is known without the environment workers."""
-        return {} if self._task_flow is None else {"curriculum": self._task_flow.state_dict()}
+        state: dict[str, Any] = {}
+        if self._task_flow is not None:
+            state["curriculum"] = self._task_flow.state_dict()
+        if self._worker_faults is not None:
+            faults = self._worker_faults
+            counts = self._n_env_restarts, self._n_void, faults.restarts, faults.lives
+            state["faults"] = [*map(int, counts)]
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Load a saved state; return True if the run resumes exactly.
 
         If an environment has no state, or the saved sampler has another layout, number of workers
-        or collector, environments start new episodes. Running statistics of vector environments
-        and the state of a curriculum are loaded in any case.
+        or collector, environments start new episodes. Running statistics of vector environments,
+        the state of a curriculum and counts of faults are loaded in any case.
         """
         exact = self._load_env_workers(state)
         if self._task_flow is not None and "curriculum" in state:
             self._task_flow.load_state_dict(state["curriculum"], exact)
+        if self._worker_faults is not None and "faults" in state:
+            faults = self._worker_faults
+            self._n_env_restarts, self._n_void, faults.restarts, faults.lives = state["faults"]
         return exact
 
     def _load_env_workers(self, state: dict[str, Any]) -> bool:
@@ -503,7 +513,7 @@ class Sampler(BaseSampler):
             faults, rows = self._worker_faults, self.batch_spec.B // self._n_env_workers
             columns |= {
                 "EnvRestarts": self._n_env_restarts,
-                "WorkerRestarts": faults.restarts - len(faults.dropped),
+                "WorkerRestarts": faults.restarts,
                 "DroppedEnvs": len(faults.dropped) * rows,
                 "VoidSteps": self._n_void,
             }

@@ -176,3 +176,33 @@ def test_a_resumed_run_goes_on_counting_restarts(tmp_path):
     run(tmp_path, "a2c", hooks=[early])
     run(tmp_path, "a2c", hooks=[late], resume=True)
     assert late.found == early.restarts and any(early.restarts)
+    columns = (
+        [float(row[f"Diagnostics/{name}"]) for row in rows_of(tmp_path)]
+        for name in ("EnvRestarts", "VoidSteps")
+    )
+    assert all(column == sorted(set(column)) for column in columns)
+
+
+def test_lives_of_workers_are_counted_over_a_resume(tmp_path):
+    """Else a new life would have the random stream of an earlier one."""
+
+    class KillWorker(rlpyt.Hook):
+        def on_iteration(self, runner, itr):
+            faults = runner.sampler._worker_faults
+            if itr == 2:
+                os.kill(runner.sampler._worker_group.processes[0].pid, 9)
+            if itr == 5:
+                self.lives = faults.lives
+                runner.request_stop()
+
+    class Lives(rlpyt.Hook):
+        def on_start(self, runner):
+            self.lives = runner.sampler._worker_faults.lives
+
+    settings = dict(env="CartPole-v1", env_args={}, on_fault="restart")
+    settings["sampler"] = dict(kind="cpu", batch_T=16, batch_B=4)
+    first, second = KillWorker(), Lives()
+    run(tmp_path, "a2c", hooks=[first], **settings)
+    run(tmp_path, "a2c", hooks=[second], resume=True, **settings)
+    assert first.lives == second.lives == 1
+    assert {float(row["Diagnostics/WorkerRestarts"]) for row in rows_of(tmp_path)[1:]} == {1}
