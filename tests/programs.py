@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 from rlpyt.utils import processes
@@ -14,21 +15,23 @@ from rlpyt.utils import processes
 class Program:
     """A script that runs in a child of the fork server, which has imported torch already.
 
-    The child is not daemonic, so that it may start workers; they come from the same fork server.
+    The child is not daemonic, so that it may start workers.
 
     Args:
         path: of the script.
         arguments: its command line.
         environ: variables of its environment, beside those of this process.
         directory: to run it in; ``None``: that of this process.
+        own_server: start a fork server for its workers, as programs do. It imports torch. Else they
+            come from the one of the tests, with the variables of that one's environment.
     """
 
-    def __init__(self, path, *arguments, environ=None, directory=None):
+    def __init__(self, path, *arguments, environ=None, directory=None, own_server=True):
         self.args = [str(path), *map(str, arguments)]
         self._directory = tempfile.TemporaryDirectory()
         self._said = [Path(self._directory.name, name) for name in ("stdout", "stderr")]
         context = processes.start_context("forkserver")
-        args = (self.args, self._said, environ or {}, directory)
+        args = (self.args, self._said, environ or {}, directory, own_server)
         with processes.starting_children():
             self._process = context.Process(target=_run, args=args, daemon=False)
             self._process.start()
@@ -63,11 +66,13 @@ class Program:
 
 
 def run_script(path, *arguments, timeout_s=100, **kwargs):
-    """Run a script to its end in a child of the fork server; see ``Program``."""
-    return Program(path, *arguments, **kwargs).wait(timeout_s)
+    """Run a script to its end, with workers of the tests' fork server; see ``Program``."""
+    return Program(path, *arguments, own_server=False, **kwargs).wait(timeout_s)
 
 
-def _run(args, said, environ, directory):
+def _run(args, said, environ, directory, own_server):
+    if not own_server:  # multiprocessing would start one, although it inherits what it needs
+        forkserver._forkserver.ensure_running = resource_tracker.ensure_running
     signal.pthread_sigmask(signal.SIG_UNBLOCK, processes.GROUP_SIGNALS)
     for stream, path in zip((1, 2), said, strict=True):
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
