@@ -104,12 +104,13 @@ def test_an_argument_of_a_users_agent_reaches_asynchronous_samplers(Sampler, aff
     def agent():
         return Held(model_kwargs=NARROW)
 
-    for value in (0, 1):
-        hooks = [Change(1, held=value)]
-        runner = dqn_run(Sampler, hooks, agent(), AsyncRl, affinity=affinity, max_lead=0)
-        actions = np.asarray(actions_of(runner))
-        T = runner.sampler.batch_spec.T
-        assert (actions[-T:] == value).all() and {0, 1} == {*actions[:T].ravel().tolist()}
+    changes = {1: 0, 6: 1}  # held after an iteration
+    hooks = [Change(after, held=value) for after, value in changes.items()]
+    runner = dqn_run(Sampler, hooks, agent(), AsyncRl, affinity=affinity, max_lead=0)
+    T = runner.sampler.batch_spec.T
+    by_batch = np.asarray(actions_of(runner)).reshape(-1, T, runner.sampler.batch_spec.B)
+    assert {0, 1} == {*by_batch[0].ravel().tolist()}
+    assert (by_batch[6] == 0).all() and (by_batch[-1] == 1).all()
 
 
 @pytest.mark.parametrize("back", [False, True])
