@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
@@ -54,10 +55,23 @@ class Program:
             raise subprocess.TimeoutExpired(self.args, timeout_s, out, err)
         return subprocess.CompletedProcess(self.args, self._process.exitcode, out, err)
 
+    def wait_for(self, file, timeout_s=100):
+        """Wait until the script has made a file."""
+        deadline = time.monotonic() + timeout_s
+        while not file.exists():
+            assert time.monotonic() < deadline, "the script did not get going"
+            assert self._process.exitcode is None, self.wait()
+            time.sleep(0.02)
+
     def send(self, number):
         """Send it a signal, if it still runs."""
         if self._process.exitcode is None:
             os.kill(self._process.pid, number)
+
+    def send_to_group(self, number):
+        """Send a signal to the process group of a script that leads one, as a terminal does."""
+        assert os.getpgid(self._process.pid) == self._process.pid
+        os.killpg(self._process.pid, number)
 
     def kill(self):
         """End it at once, if it still runs."""

@@ -180,11 +180,3 @@ class StopAfter(Hook):
     def on_iteration(self, runner, itr):
         if itr == self.itr:
             runner.request_stop()
-
-
-class Announce(Hook):
-    """Says when the run is under way."""
-
-    def on_iteration(self, runner, itr):
-        if itr == 1:
-            print("running", flush=True)

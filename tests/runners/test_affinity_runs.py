@@ -1,8 +1,5 @@
 """Every runner takes an affinity in all its forms, and its processes are where it says."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -18,6 +15,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.launching.affinity import affinity_from_code, make_affinity
 from rlpyt.utils.processes import available_cpus
 from tests.parts import SmallMlp
+from tests.programs import run_script
 from tests.runners import test_async_rl
 from tests.runners.sync_parts import sync_runner
 
@@ -148,6 +146,6 @@ def test_master_and_workers_are_pinned_where_the_code_says(tmp_path):
     script = tmp_path / "look.py"
     n, own = min(N, 4), available_cpus()[: min(N, 4)]
     script.write_text(SCRIPT.format(n=n))
-    out = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
+    out = run_script(script)
     assert out.returncode == 0, out.stderr
     assert f"{own} {[[cpu] for cpu in own]}" in out.stdout.splitlines()

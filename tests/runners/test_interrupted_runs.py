@@ -46,11 +46,7 @@ def program(layout, run_dir, method):
     mark = Path(f"{run_dir}.started")
     mark.unlink(missing_ok=True)
     run = Program(SCRIPT, layout, run_dir, environ=dict(RLPYT_START_METHOD=method))
-    deadline = time.monotonic() + END_S
-    while not mark.exists():
-        assert time.monotonic() < deadline
-        assert run._process.exitcode is None, run.wait(END_S)
-        time.sleep(0.02)
+    run.wait_for(mark, END_S)
     return run
 
 

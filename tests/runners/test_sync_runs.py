@@ -1,10 +1,7 @@
 """Runs of several ranks: evaluation, checkpoints, signals."""
 
 import csv
-import os
 import signal
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -24,6 +21,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
+from tests.programs import Program
 from tests.runners.sync_parts import (
     N_ITR,
     B,
@@ -253,12 +251,20 @@ def test_an_agent_can_be_used_after_training():
 
 
 SCRIPT = """
+import os
 import sys
-from tests.runners.sync_parts import *
 from pathlib import Path
 from rlpyt.utils.logging.context import run_context
-with run_context(Path({run!r}), 0, "signal"):
-    sync_runner(n_itr=10**6, hooks=[Announce()]).train()
+from tests.runners.sync_parts import *
+
+class Mark(Hook):
+    def on_iteration(self, runner, itr):
+        if itr == 1:
+            Path(sys.argv[2]).touch()
+
+os.setpgid(0, 0)
+with run_context(Path(sys.argv[1]), 0, "signal"):
+    sync_runner(n_itr=10**6, hooks=[Mark()]).train()
 """
 
 
@@ -267,18 +273,14 @@ with run_context(Path({run!r}), 0, "signal"):
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
 def test_a_signal_stops_all_ranks_with_one_checkpoint(number, code, tmp_path):
-    script = SCRIPT.format(run=str(tmp_path / "run"))
-    process = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    list(iter(process.stdout.readline, "running\n"))
-    os.killpg(process.pid, number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == code, err
+    script, running = tmp_path / "script.py", tmp_path / "running"
+    script.write_text(SCRIPT)
+    program = Program(script, tmp_path / "run", running, own_server=False)
+    program.wait_for(running)
+    program.send_to_group(number)
+    done = program.wait()
+    out, err = done.stdout, done.stderr
+    assert done.returncode == code, err
     assert out.count("Stopped by signal") == 1 and "checkpoint saved" in out
     assert "Traceback" not in err
     assert len([*(tmp_path / "run" / "checkpoint").iterdir()]) == 1
