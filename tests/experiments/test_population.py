@@ -72,7 +72,7 @@ PAIRS = {
     "iqn": ("iqn", "CartPole-v1", 260, OFF_POLICY),
     "ddpg": ("ddpg", "Pendulum-v1", 205, OFF_POLICY),
     "crossq": (
-        *("crossq", "Pendulum-v1", 210),
+        *("crossq", "Pendulum-v1", 205),
         OFF_POLICY
         | {"agent": {**SMALL, "args": {"q_model_kwargs": {"hidden_sizes": [24, 16]}}}}
         | {"q_learning_rate": 2e-3},  # a group without gradient in most updates
