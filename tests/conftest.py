@@ -37,11 +37,16 @@ os.environ.setdefault("RLPYT_DEBUG", "1")
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), f"rlpyt-tests-{os.getuid()}"))
 
 # Optimizers import torch._dynamo, which takes 2 s in every child that trains: once in the fork
-# server of the tests instead, with what their ranks and sampler processes need besides.
+# server of the tests instead, with what their ranks and sampler processes need besides. Children
+# that unpickle a class of a test file import the file, and so pytest.
 processes.PRELOAD += [
+    "pytest",
+    "tests.parts",
     "torch._dynamo",
     "torch.nn.parallel",
     "gymnasium.envs.classic_control",
+    "rlpyt.samplers.parallel.gpu.alternating_sampler",
+    "rlpyt.samplers.serial.sampler",
     "rlpyt.runners.async_rl",
     "rlpyt.runners.sync_rl",
     "rlpyt.experiments.run",
