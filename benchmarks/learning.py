@@ -24,6 +24,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,7 @@ import numpy as np
 from benchmarks.harness import describe_machine
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.vis.curves import plot_runs
+from rlpyt.vis.results import Curve, Results, base_of, compare, published
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
@@ -153,10 +155,12 @@ def _rates(
     ]
 
 
-def _curve(name: str, command: str, published: str, interval: int = 10_000) -> Experiment:
+def _curve(
+    name: str, command: str, published: str, interval: int = 10_000, **fields: Any
+) -> Experiment:
     """Return a run with evaluations on the way, to be held against published curves."""
     command = f"{command} --eval-interval-steps {interval} --torch-threads 1 {SERIAL}"
-    return Experiment(name, command, published, cheap=False)
+    return Experiment(name, command, published, cheap=False, **fields)
 
 
 def _few(name: str, command: str, target: str, **fields: Any) -> Experiment:
@@ -204,7 +208,8 @@ TABLES: dict[str, list[Experiment]] = {
           for env in ("HalfCheetah", "Hopper")),
         *(_curve(f"crossq-256-{env}",
                  f"train crossq {env}-v5 --steps 100000 --agent.args "
-                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ")
+                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ",
+                 seeds=FEW_SEEDS)
           for env in ("HalfCheetah", "Hopper")),
     ],
     "q-learning": [
@@ -388,7 +393,8 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "acrobot": ("Acrobot", ["ppo-Acrobot"]),
     "pendulum": ("Pendulum", ["ppo-Pendulum"]),
     "memory": ("Memory", ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"]),
-    "halfcheetah": ("HalfCheetah", ["ppo-HalfCheetah"]),
+    "published-ppo": ("PPO on HalfCheetah and Hopper", ["ppo-HalfCheetah", "ppo-Hopper"]),
+    "published-crossq": ("CrossQ on HalfCheetah", ["crossq-256-HalfCheetah"]),
     "q-cartpole": ("Deep Q-learning on CartPole", [
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
         "iqn-CartPole", "pqn-CartPole",
@@ -416,6 +422,9 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "control-bfloat16": ("SAC on Pendulum in float32 and bfloat16",
                          ["sac-Pendulum-earlier", "sac-bfloat16-Pendulum"]),
 }  # fmt: skip
+
+# Published curves that a figure shows beside those of its runs.
+BESIDE = {"published-ppo": ["PPO (on-policy)"], "published-crossq": ["CrossQ", "SAC"]}
 
 
 # Tasks with a level at which they count as solved: the algorithms that are tried on each.
@@ -483,7 +492,7 @@ def table(name: str) -> str:
     columns = ["experiment", "expected", "seeds", "evaluation", "mean", "last 100"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for e in shown:
-        last = [read_progress(e.kept(seed))["ReturnAverage"][-1] for seed in e.seeds]
+        last = [_last_training(e.kept(seed)) for seed in e.seeds]
         seeds = ", ".join(map(str, e.seeds)) + " (settings chosen on these)" * _is_early(e)
         lines.append(
             f"| {e.name} | {e.target} | {seeds} "
@@ -494,6 +503,41 @@ def table(name: str) -> str:
     folded = "<details><summary>Commands, machines, commits</summary>"
     folded = f"{folded}\n\n```bash\n{commands}\n```\n\n{_provenance(shown)}\n\n</details>"
     return "\n".join([*lines, "", folded])
+
+
+def _last_training(kept: Path) -> float:
+    """Return the mean return of the last episodes of training."""
+    rows = read_progress(kept)
+    returns = rows[TRAINING if TRAINING in rows else "ReturnAverage"]
+    return float(returns[np.isfinite(returns)][-1])
+
+
+def against(name: str) -> str:
+    """Return a table of experiments beside published curves at the same steps, as Markdown.
+
+    The last return of a run is that of its evaluation after training.
+    """
+    columns = ["task", "steps", "algorithm", "seeds", "mean", "95 % interval"]
+    columns += ["published", "seeds", "mean", "95 % interval", "P(ours is higher)"]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for e in (e for e in TABLES[name] if e.complete):
+        _, algo, env, *words = shlex.split(e.command)
+        last, ours = int(words[words.index("--steps") + 1]), Results()
+        for seed, evaluation in zip(e.seeds, e.evaluations, strict=True):
+            rows = read_progress(e.kept(seed))
+            earlier = rows["Diagnostics/CumSteps"] < 0.99 * last
+            curve = [rows[x][earlier] for x in ("Diagnostics/CumSteps", "ReturnAverage")]
+            ours.add(algo, env, [*curve[0], last], [*curve[1], evaluation])
+        for pair in compare(ours, published(e.target), [50_000, last][last > 100_000 :]):
+            cells = []
+            for label, side in ((algo, pair.one), (e.target, pair.other)):
+                mean, low, high = side.mean
+                cells += [label, len(side.returns), f"{mean:,.0f}", f"{low:,.0f} to {high:,.0f}"]
+            better, low, high = pair.better
+            cells.append(f"{better:.2f} ({low:.2f} to {high:.2f})")
+            row = [pair.one.task, f"{pair.step:,.0f}", *map(str, cells)]
+            lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
 
 
 def overview(name: str) -> str:
@@ -576,7 +620,8 @@ def render(page: str) -> str:
     def fill(match: re.Match[str]) -> str:
         kind, names = match["kind"], match["names"].split()
         known: Any = {
-            "figures": FIGURES, "table": TABLES, "comparisons": COMPARISONS, "overview": OVERVIEW
+            "figures": FIGURES, "table": TABLES, "comparisons": COMPARISONS, "overview": OVERVIEW,
+            "against": TABLES,
         }[kind]  # fmt: skip
         if unknown := [name for name in names if name not in known]:
             raise ValueError(
@@ -586,12 +631,13 @@ def render(page: str) -> str:
         if kind == "figures":
             body = figures(names)
         else:
-            write = {"table": table, "comparisons": comparisons, "overview": overview}[kind]
+            write = {"table": table, "comparisons": comparisons, "overview": overview,
+                     "against": against}[kind]  # fmt: skip
             body = "\n".join(map(write, names))
         return f"<!-- {kind} {match['names']} -->\n\n{body}\n\n<!-- end of {kind} -->"
 
     return re.sub(
-        r"<!-- (?P<kind>table|comparisons|figures|overview) (?P<names>[\w -]+) -->.*?"
+        r"<!-- (?P<kind>table|comparisons|figures|overview|against) (?P<names>[\w -]+) -->.*?"
         r"<!-- end of (?P=kind) -->",
         fill,
         page,
@@ -618,11 +664,44 @@ def report() -> None:
     sums = figure_checksums()
     for figure, checksum in sums.items():
         if drawn.get(figure) != checksum:
-            print(plot_runs(_figure_runs(figure), IMAGES / f"{figure}.png"))
+            print(_plot(figure))
     _write(FIGURE_DATA, sums)
     missing = [e.name for e in EXPERIMENTS.values() if not e.complete]
     print(f"{len(EXPERIMENTS) - len(missing)} experiments in the tables; missing data:")
     print("\n".join(f"  {name}" for name in missing))
+
+
+def _plot(figure: str) -> Path:
+    """Draw a figure, with published curves as runs of their own; return its path."""
+    runs, path = _figure_runs(figure), IMAGES / f"{figure}.png"
+    if figure not in BESIDE:
+        return plot_runs(runs, path)
+    experiments = [EXPERIMENTS[name] for name in FIGURES[figure][1]]
+    last = {base_of(shlex.split(e.command)[2]): e for e in experiments if e.complete}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in BESIDE[figure]:
+            for task, curves in published(name).curves.popitem()[1].items():
+                if (e := last.get(base_of(task))) is not None:
+                    for seed, curve in enumerate(curves):
+                        runs.append(Path(folder, f"{name}, published", task, f"run_{seed}"))
+                        _write_curve(runs[-1], shlex.split(e.command), curve)
+        return plot_runs(runs, path, label=lambda run: _label_beside(run, folder))
+
+
+def _label_beside(run: Path, folder: str) -> str:
+    if run.is_relative_to(folder):
+        return run.relative_to(folder).parts[0]
+    return f"{_read(run / 'config.json')['algo_name']}, rlpyt"
+
+
+def _write_curve(run: Path, command: list[str], curve: Curve) -> None:
+    """Write a published curve as a run of the length of an experiment."""
+    run.mkdir(parents=True)
+    _write(run / "config.json", {"env": command[2]})
+    upto = curve.steps <= float(command[command.index("--steps") + 1])
+    rows = zip(curve.steps[upto], curve.returns[upto])
+    lines = [f"{KEPT_COLUMNS[0]},{KEPT_COLUMNS[2]}", *(f"{x},{y}" for x, y in rows)]
+    (run / "progress.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _runs(experiments: Iterable[Experiment]) -> list[Path]:
