@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rlpyt.errors import NonFiniteError
-from rlpyt.replays.batch import batch_type
 from rlpyt.utils import checkpoint
 from rlpyt.utils.buffer import buffer_to, from_dicts, to_dicts
 from rlpyt.utils.logging import logger
@@ -79,6 +78,8 @@ def load(directory: Path) -> dict[str, Any]:
 
 def _rebuilt(found: dict[str, Any]) -> dict[str, Any]:
     """Return saved entries with their named tuples."""
+    from rlpyt.replays.batch import batch_type  # not imported by runs without a replay
+
     inputs = found["inputs"] and [from_dicts(x, batch_type) for x in found["inputs"]]
     return {**found, "inputs": inputs, "samples": from_dicts(found["samples"])}
 
