@@ -413,7 +413,11 @@ def test_a_lock_whose_file_an_environment_has_closed_is_named(tmp_path):
     closed = pytest.raises(OSError, match="such as the environment, has closed it.*lock")
     with closed, RunLock(tmp_path) as lock:
         (file,) = (f for f in psutil.Process().open_files() if f.path == str(lock.path))
+        copy = os.dup(file.fd)
         os.close(file.fd)
+    os.dup2(copy, file.fd)  # else the lock would close another file of this number when it ends
+    os.close(copy)
+    lock._lock.release()
 
 
 def try_lock(directory, start, finish, results):
