@@ -40,7 +40,7 @@ class Replay:
 
     run: tyro.conf.Positional[Path]  # the run directory
     debugger: bool = False  # stop at the first line of the update, in pdb
-    device: str = "cpu"  # cpu, cuda or cuda:N
+    device: str | None = None  # cpu (by default), cuda or cuda:N; not for the run of a script
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
@@ -71,6 +71,11 @@ def main(args: Sequence[str]) -> int:
 def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, AbstractContextManager[None]]:
     """Return the runner of the run, in one process, where its failure is, and whom to blame."""
     if script_runs.exists(run_dir):
+        if command.device is not None:
+            raise ValueError(
+                f"--device={command.device} cannot be given here: {command.run} is a run of a "
+                "script, whose affinity has the device. Leave it out."
+            )
         script = script_runs.ScriptRun(run_dir, command.trust)
         rundir.check_files(run_dir, links=script.trusted)
         with blaming(script.path, script.trusted):
@@ -80,7 +85,7 @@ def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, AbstractContextMa
     options, trusted = read_config(run_dir, command.trust)
     rundir.check_files(run_dir, links=trusted)
     with blaming(run_dir / CONFIG, trusted):
-        options = rebuilt(options, run_dir).updated({"device": command.device})
+        options = rebuilt(options, run_dir).updated({"device": command.device or "cpu"})
         runner = build_runner(options, run_dir, debug=True)
     return runner, run_dir / failure.DIRECTORY, blaming(run_dir / CONFIG, trusted)
 

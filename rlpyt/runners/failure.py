@@ -1,4 +1,4 @@
-"""What a run that ends in NaN or infinity leaves behind: its state before the failed update.
+"""State before the update in which a run ended in NaN or infinity.
 
 `save` writes it as a checkpoint without replay, beside the run's own; `repeat` goes back to it, in
 one process. If an environment returned the number, the batch is saved instead of the update.

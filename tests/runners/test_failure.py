@@ -1,4 +1,4 @@
-"""What a run that ends in NaN or infinity leaves behind, and ``rlpyt replay``."""
+"""State before the update in which a run ended in NaN or infinity, and ``rlpyt replay``."""
 
 import io
 
@@ -8,6 +8,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import rlpyt
+from rlpyt import CategoricalMlpAgent
 from rlpyt.cli import replay
 from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import NonFiniteError, WorkerError
@@ -15,9 +16,12 @@ from rlpyt.experiments.build import build_runner
 from rlpyt.experiments.options import read_options
 from rlpyt.runners import failure
 from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from rlpyt.utils.logging.context import run_context
 from tests.faulty import FaultyEnv
+from tests.runners.sync_parts import sync_runner
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 K = 5  # the update that fails
@@ -151,3 +155,14 @@ def test_damaged_failures_are_named(tmp_path, found):
     save_checkpoint(tmp_path, {"failure": found})
     with pytest.raises(CheckpointError, match="must hold what a run in NaN has left"):
         failure.load(tmp_path)
+
+
+def test_the_failure_of_a_script_is_repeated_on_its_own_device(tmp_path):
+    agent, given = CategoricalMlpAgent(), dict(EnvCls=Exploding, env_kwargs={}, n_itr=60)
+    ended = pytest.raises(NonFiniteError, match="the loss is inf")
+    with run_context(tmp_path, 0, "script", snapshot_mode="last"), ended:
+        sync_runner(MinibatchRl, agent=agent, **given).train()
+    with pytest.raises(NonFiniteError, match="the loss is inf"):
+        replay.main([str(tmp_path)])
+    with pytest.raises(ValueError, match="--device=cuda .*whose affinity has the device"):
+        replay.main([str(tmp_path), "--device", "cuda"])

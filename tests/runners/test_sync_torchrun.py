@@ -213,6 +213,16 @@ def agent_of_host(path, node_rank, port, said, nnodes="2"):
         )
 
 
+def wait_for_two_checkpoints(tmp_path):
+    """Return the directory of the run's checkpoints when it has two."""
+    checkpoints = tmp_path / "run" / "checkpoint"
+    deadline = time.monotonic() + 100
+    while len([*checkpoints.glob("checkpoint-*")]) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return checkpoints
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("whole_host", [False, True])
 def test_two_hosts_of_which_one_loses_its_rank_or_all_go_on(whole_host, tmp_path, monkeypatch):
@@ -227,11 +237,7 @@ def test_two_hosts_of_which_one_loses_its_rank_or_all_go_on(whole_host, tmp_path
     said = [tmp_path / f"host-{node}.txt" for node in range(2)]
     agents = [agent_of_host(path, node, port, said[node]) for node in range(2)]
     try:
-        checkpoints = tmp_path / "run" / "checkpoint"
-        deadline = time.monotonic() + 100
-        while len([*checkpoints.glob("checkpoint-*")]) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        checkpoints = wait_for_two_checkpoints(tmp_path)
         if whole_host:
             agents[1].kill()
             agents[1].wait(10)
@@ -267,11 +273,7 @@ def test_of_two_hosts_the_one_that_is_left_goes_on_alone(tmp_path, monkeypatch):
     said = [tmp_path / f"host-{node}.txt" for node in range(2)]
     agents = [agent_of_host(path, node, port, said[node], "1:2") for node in range(2)]
     try:
-        checkpoints = tmp_path / "run" / "checkpoint"
-        deadline = time.monotonic() + 100
-        while len([*checkpoints.glob("checkpoint-*")]) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        checkpoints = wait_for_two_checkpoints(tmp_path)
         agents[1].kill()
         agents[1].wait(10)
         os.kill(int((tmp_path / "pid-1").read_text()), signal.SIGKILL)
