@@ -46,20 +46,6 @@ is_child = False  # True in processes that rlpyt has started
 PRELOAD: list[str] = []  # imported by a fork server after what `fork_server` imports
 
 
-# Before Python 3.14 multiprocessing on Linux selects "fork" as soon as a script creates, for
-# example, a queue, and a later call of `set_start_method("fork")` sets the same object. A separate
-# default context distinguishes the two from here on. An earlier "fork" is ambiguous: it counts as
-# selected implicitly, since a process with threads, such as torch's, should not fork by default.
-_default: Any = mp.context._default_context  # type: ignore[attr-defined]
-_selected_early = False  # True until the user has been warned
-if _default._default_context._name == "fork":
-    _original = _default._default_context
-    _default._default_context = type(_original)()
-    if _default._actual_context is _original:
-        _default._actual_context = _default._default_context
-        _selected_early = mp.parent_process() is None  # a child may inherit it from its parent
-
-
 def _flags_without_working_directory() -> list[str]:
     """Return the flags for children and helpers of multiprocessing, with "-P".
 
@@ -79,10 +65,7 @@ _interpreter_flags = subprocess._args_from_interpreter_flags  # type: ignore[att
 util._args_from_interpreter_flags = _flags_without_working_directory  # type: ignore[attr-defined]
 
 
-def requested_method() -> str | None:
-    """Return the method that the script gave to ``multiprocessing.set_start_method``, or None."""
-    selected = _default._actual_context
-    return None if selected is _default._default_context else mp.get_start_method(allow_none=True)
+_warned_of_fork = False
 
 
 def start_context(method: str | None = None) -> Any:
@@ -90,25 +73,20 @@ def start_context(method: str | None = None) -> Any:
 
     Args:
         method: "forkserver", "spawn" or "fork"; by default ``RLPYT_START_METHOD`` from the
-            environment, else the argument of ``multiprocessing.set_start_method``, else forkserver
-            on Linux and spawn elsewhere.
+            environment, else the argument of ``multiprocessing.set_start_method`` if it is not the
+            platform's default, else forkserver on Linux and spawn elsewhere.
 
     Raises:
         ValueError: the platform does not support the method.
         RuntimeError: "fork" is requested after this process has started to use a GPU.
     """
-    global _selected_early
     asked = method or os.environ.get("RLPYT_START_METHOD")
-    method = asked or requested_method()
-    if method is None and _selected_early:
-        _selected_early = False
-        warnings.warn(
-            "multiprocessing was used before rlpyt was imported, so its start method 'fork' may be "
-            "the platform's default or set by you. rlpyt starts processes by 'forkserver'. To use "
-            "'fork', call multiprocessing.set_start_method('fork', force=True) after the import, "
-            "or pass start_method='fork'.",
-            stacklevel=2,
-        )
+    method = asked or mp.get_start_method(allow_none=True)
+    if method == mp.get_all_start_methods()[0] and not asked:
+        # Any use of multiprocessing, such as a queue, sets the platform's default, which is fork on
+        # Linux before Python 3.14. A process with threads, such as torch's, should not fork.
+        _warn_of_fork(method)
+        method = None
     if method is None or (method == "fork" and not asked and _uses_cuda()):
         method = "forkserver" if sys.platform.startswith("linux") else "spawn"
     if method not in mp.get_all_start_methods():
@@ -124,6 +102,18 @@ def start_context(method: str | None = None) -> Any:
     if method == "forkserver":
         context.set_forkserver_preload([fork_server.__name__, *PRELOAD])
     return context
+
+
+def _warn_of_fork(method: str) -> None:
+    global _warned_of_fork
+    if method == "fork" and not (_warned_of_fork or is_child):
+        _warned_of_fork = True
+        warnings.warn(
+            "the start method of multiprocessing is 'fork', the platform's default, which any use "
+            "of multiprocessing sets. rlpyt starts processes by 'forkserver'. If you need 'fork', "
+            "set RLPYT_START_METHOD=fork or pass start_method='fork' to the sampler.",
+            stacklevel=3,
+        )
 
 
 def _uses_cuda() -> bool:
@@ -228,7 +218,7 @@ def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, An
     Raises:
         WorkerError: the process cannot be started because of a limit, named in the message.
     """
-    requested = requested_method()
+    requested = mp.get_start_method(allow_none=True)
     with explained_start_errors(who):
         parent_pipe, child_pipe = context.Pipe()
         try:
