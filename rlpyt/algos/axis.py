@@ -8,12 +8,15 @@ order in which it would draw them alone.
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
@@ -120,7 +123,7 @@ class AgentAxis:
         states = [t.generator.get_state() for t in trainees]
         buffers = self._copies_of_buffers(algos) if check else []
         try:
-            results, recorded, stack = self._evaluate(name, trainees, inputs)
+            results, recorded, stack = self._evaluate(name, trainees, inputs, check)
             given = (trainees, inputs, results, states, buffers)
             why = self._difference(name, *given) if check else ""
         except Exception as error:
@@ -156,9 +159,12 @@ class AgentAxis:
         return [(x, x.clone()) for x in own if not isinstance(x, torch.nn.Parameter)]
 
     def _evaluate(
-        self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]
+        self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs], check: bool
     ) -> tuple[list[Any], list[dict[str, Tensor]], Stack]:
-        """Return results and recorded statistics of each agent, and the stack they depend on."""
+        """Return results and recorded statistics of each agent, and the stack they depend on.
+
+        If checked, also changes inside of lists, dictionaries and arrays are refused.
+        """
         algos = [t.algo for t in trainees]
         template, key = algos[0], tuple(map(id, algos))
         if key not in self._stacks:
@@ -182,6 +188,7 @@ class AgentAxis:
         outer = template.recorded.current
         structure: list[Any] = []
         attributes = [(own, {**own}) for own in attributes_of(template)]
+        contents = copies_of_containers(attributes) if check else []
 
         def call(*tensors: Tensor) -> list[Tensor]:
             remaining = iter(tensors[n:])
@@ -194,7 +201,7 @@ class AgentAxis:
                 finally:
                     template.recorded.current = outer
                     replaced = any(o[key] is not x for (o, key), x in zip(places, tensors))
-            if replaced or (changed := undone(attributes)):
+            if replaced or (changed := undone(attributes) + undone_inside(contents)):
                 what = "a tensor" if replaced else f"the attribute {', '.join(changed)}"
                 raise NotImplementedError(f"it changes {what}, of which each agent has its own")
             structure[:] = [result, [*recorded]]
@@ -267,7 +274,10 @@ class AgentAxis:
         key = tuple(map(id, steps))
         if key not in self._steps:
             self._steps[key] = StackedStep(steps, stack.places)
-        return self._steps[key].take(losses, stack.tensors)
+        try:
+            return self._steps[key].take(losses, stack.tensors)
+        except Exception as error:  # nothing can be repeated: graphs are gone
+            return [error] * len(steps)
 
     def _step_alone(
         self,
@@ -325,8 +335,20 @@ def places_of(algo: RlAlgorithm) -> list[Place]:
 def attributes_of(algo: RlAlgorithm) -> list[dict[str, Any]]:
     """Return the attributes of an algorithm, its agent and their modules."""
     parts = vars(algo.agent), vars(algo)
-    modules = (x for own in parts for x in own.values() if isinstance(x, torch.nn.Module))
-    return [*parts, *map(vars, {m: None for module in modules for m in module.modules()})]
+    return [*parts, *map(vars, modules_of(algo))]
+
+
+def modules_of(algo: RlAlgorithm) -> dict[torch.nn.Module, None]:
+    """Return the modules of an algorithm and its agent, in order."""
+    own = (*vars(algo.agent).values(), *vars(algo).values())
+    outer = (x for x in own if isinstance(x, torch.nn.Module))
+    return {m: None for module in outer for m in module.modules()}
+
+
+def numbers_of_modules(algo: RlAlgorithm) -> tuple[float | str, ...]:
+    """Return the attributes of modules that are numbers or strings, such as a temperature."""
+    values = (x for module in modules_of(algo) for x in vars(module).values())
+    return tuple(x for x in values if isinstance(x, int | float | str))
 
 
 def undone(attributes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
@@ -343,6 +365,38 @@ def undone(attributes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[
         for name in own.keys() - before.keys():
             del own[name]
     return names
+
+
+def copies_of_containers(
+    attributes: Sequence[tuple[dict[str, Any], dict[str, Any]]],
+) -> list[tuple[str, Any, Any]]:
+    """Return name, value and copy of attributes that can change in place, without tensors."""
+    kinds = list, dict, set, deque, np.ndarray
+    named = (pair for own, _ in attributes for pair in own.items() if pair[0] not in CACHES)
+    return [(name, x, copy.copy(x)) for name, x in named if isinstance(x, kinds)]
+
+
+def undone_inside(contents: Sequence[tuple[str, Any, Any]]) -> list[str]:
+    """Undo changes in place; return the names of the attributes that were changed."""
+    names = []
+    for name, x, before in contents:
+        if isinstance(x, np.ndarray):
+            if x.tobytes() == before.tobytes():
+                continue
+            x[...] = before
+        else:
+            if fingerprint(x) == fingerprint(before):
+                continue
+            x.clear()
+            (x.update if isinstance(x, dict | set) else x.extend)(before)
+        names.append(name)
+    return names
+
+
+def fingerprint(container: Any) -> list[int]:
+    """Return the identities of what is in a container."""
+    values = container.values() if isinstance(container, dict) else ()
+    return [*map(id, container), *map(id, values)]
 
 
 def differing_numbers(algos: Sequence[RlAlgorithm]) -> list[str]:

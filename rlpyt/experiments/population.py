@@ -17,7 +17,14 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.axis import ALONE, AgentAxis, Inputs, Trainee, all_leaves
+from rlpyt.algos.axis import (
+    ALONE,
+    AgentAxis,
+    Inputs,
+    Trainee,
+    all_leaves,
+    numbers_of_modules,
+)
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.build import build_algo
@@ -81,13 +88,14 @@ class OneOfMany(Hook):
         self.trainee = Trainee(algo, self.member.state.torch)
         # Losses also read numbers of the agent, which depend on its arguments and on the spaces.
         given = self.given, repr(algo.agent.env_spaces)
-        first = self.axis.signature(algo), given
+        first = self.axis.signature(algo)
+        self.on_iteration(runner, 0)
 
         def kind() -> Hashable:
             if not algo.changes:
-                return first
+                return first, given, self._numbers
             whole = ((k, x) for k in algo.changes if type(x := getattr(algo, k)) is int)
-            return self.axis.signature(algo), given, tuple(whole)
+            return self.axis.signature(algo), given, self._numbers, tuple(whole)
 
         def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__
@@ -108,6 +116,10 @@ class OneOfMany(Hook):
         steps = getattr(algo, "steps", {})
         for name, step in steps.items():
             steps[name] = AskedStep(step, self.member, kind, name)
+
+    def on_iteration(self, runner: Any, itr: int) -> None:
+        """Compute the run apart from others whose networks have other numbers, as hooks set."""
+        self._numbers = numbers_of_modules(runner.algo)
 
     def stop_with(self, signal: int) -> None:
         """Stop the run after its iteration, as if it had received a signal."""
@@ -206,16 +218,16 @@ def train_population(
         trainees = [t for m, _ in group if (t := joining[m].trainee) is not None]
         contents = [content for _, content in group]
         assert isinstance(kind, tuple)
-        try:
-            if kind[0] == LOSS:
-                return [Answer(x) for x in axis.losses(kind[2], trainees, contents)]
+        if kind[0] == STEP:
             steps, losses = zip(*contents, strict=True)
             results = axis.steps(trainees, steps, losses)
+            return [Answer(error=x) if isinstance(x, Exception) else Answer(x) for x in results]
+        try:
+            return [Answer(x) for x in axis.losses(kind[2], trainees, contents)]
         except Exception as error:  # of one of them: find out whose
             if len(group) == 1:
                 return [Answer(error=error)]
             return [one for pair in group for one in answer(kind, [pair])]
-        return [Answer(error=x) if isinstance(x, Exception) else Answer(x) for x in results]
 
     run_in_lockstep(members, answer)
     failed, stopped = {}, None

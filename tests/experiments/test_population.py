@@ -725,3 +725,62 @@ def test_attributes_that_a_model_changes_are_each_agents_own(tmp_path):
     ]
     with pytest.warns(UserWarning, match="changes the attribute temperature"):
         assert_each_equals_its_own(tmp_path, runs)
+
+
+class Tallied(Cooled):
+    """The same with a temperature that falls with the length of a list."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__(observation_shape, output_size)
+        self.passes, self.sums = [], np.zeros(1)
+
+    def forward(self, observation, prev_action, prev_reward):
+        if torch.is_grad_enabled():
+            self.passes.append(None)
+            self.sums += 1
+        pi, value = (layer(observation) for layer in self.layers)
+        logits = pi / (1 + 0.1 * len(self.passes) + float(self.sums[0]))
+        return torch.softmax(logits, -1), value.squeeze(-1)
+
+
+def test_lists_and_arrays_that_a_model_changes_are_each_agents_own(tmp_path):
+    cls = f"{__name__}:Tallied"
+    runs = [
+        options_for("ppo", seed, steps=128, agent={"model_cls": cls, "hidden_sizes": None})
+        for seed in (3, 4)
+    ]
+    with pytest.warns(UserWarning, match="changes the attribute passes, sums"):
+        assert_each_equals_its_own(tmp_path, runs)
+
+
+class Warm(Cooled):
+    """The same with a temperature that only a hook changes."""
+
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = (layer(observation) for layer in self.layers)
+        return torch.softmax(pi / self.temperature, -1), value.squeeze(-1)
+
+
+class CoolsOne(Hook):
+    """Changes an attribute of the model in the run with seed 4."""
+
+    def on_iteration(self, runner, itr):
+        """Set the temperature."""
+        if runner.seed == 4 and itr == 1:
+            runner.agent.model.temperature = 0.1
+
+
+def test_a_hook_can_change_an_attribute_of_one_model(tmp_path):
+    agent = {"model_cls": f"{__name__}:Warm", "hidden_sizes": None}
+    runs = [options_for("ppo", seed, steps=256, agent=agent) for seed in (3, 4, 5)]
+    assert_each_equals_its_own(tmp_path, runs, [CoolsOne()])
+
+
+def test_an_error_of_all_in_a_step_is_the_one_that_is_shown(tmp_path, monkeypatch):
+    def fail(*args):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(axis_step.StackedStep, "_clip", fail)
+    runs = {tmp_path / f"seed_{s}": options_for("ppo", s, steps=128) for s in (3, 4)}
+    with pytest.raises(PopulationError, match="(?s)seed_3: .*out of memory.*seed_4: .*out of mem"):
+        train_population(runs)
