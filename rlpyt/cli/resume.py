@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -16,10 +16,11 @@ from rlpyt.experiments.finish import finish
 from rlpyt.experiments.options import CONFIG, RunOptions, read_config
 from rlpyt.experiments.population import members_in, train_and_evaluate
 from rlpyt.experiments.run import rebuilt, train
-from rlpyt.experiments.settings import scheduled_settings
+from rlpyt.experiments.settings import hyphenated, scheduled_settings
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.progress import ProgressHook
+from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
@@ -44,9 +45,16 @@ class Resume:
     steps: int | None = None  # total steps to train for; by default those of the original run
     device: str | None = None  # cpu, cuda or cuda:N; by default that of the original run
     ranks: int | None = None  # number of processes with a copy of the agent; by default as before
+    on_fault: Literal["restart", "raise"] | None = None  # heal faults or not; by default as before
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
     wait: bool = False  # if another process trains in this directory, wait for its end
     complete: bool = False  # do only what is missing; a complete run is no error
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings of the run that are given."""
+        fault = None if self.on_fault is None else vars(as_policy(self.on_fault))
+        given = {"steps": self.steps, "device": self.device, "ranks": self.ranks, "on_fault": fault}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def main(args: Sequence[str]) -> int:
@@ -64,8 +72,7 @@ def main(args: Sequence[str]) -> int:
     with blaming(command.run / CONFIG, trusted):
         options = rebuilt(options, command.run)
     before = options.steps
-    changed = {"steps": command.steps, "device": command.device, "ranks": command.ranks}
-    options = options.updated({k: v for k, v in changed.items() if v is not None})
+    options = options.updated(command.changes())
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
@@ -109,8 +116,6 @@ def _wait_for_owner(run_dir: Path) -> None:
 
 def _resume_members(command: Resume, members: Sequence[Path]) -> int:
     """Resume the runs of a population, in lockstep."""
-    changed = {"steps": command.steps, "device": command.device}
-    given = {k: v for k, v in changed.items() if v is not None}
     runs = {}
     with contextlib.ExitStack() as blamed:
         for path in (path.absolute() for path in members):
@@ -118,17 +123,17 @@ def _resume_members(command: Resume, members: Sequence[Path]) -> int:
             rundir.check_files(command.run, links=trusted)  # the members' directories
             rundir.check_files(path, links=trusted)
             blamed.enter_context(blaming(path / CONFIG, trusted))
-            runs[path] = rebuilt(options, path).updated(given)
+            runs[path] = rebuilt(options, path).updated(command.changes())
         train_and_evaluate(runs, resume=True)
     return 0
 
 
 def _resume_script(command: Resume) -> int:
     """Resume the run of a script, with the parts that it was constructed with."""
-    if command.device is not None:
+    for name in command.changes().keys() - {"steps"}:
         raise ValueError(
-            f"--device={command.device} cannot be given here: {command.run} is a run of a script, "
-            "whose affinity has the device. Change the affinity, and resume the run in the script."
+            f"--{hyphenated(name)} cannot be given here: {command.run} is a run of a script, which "
+            "has its devices, ranks and sampler. Change the script, and resume the run in it."
         )
     script = script_runs.ScriptRun(command.run, command.trust)
     steps = script.n_steps if command.steps is None else command.steps

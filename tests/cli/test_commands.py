@@ -23,6 +23,7 @@ from rlpyt.cli.main import COMMANDS, has_workers, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.export import SUFFIXES
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName
 
 TINY = [
@@ -422,6 +423,17 @@ def test_an_environment_error_in_this_process_is_not_a_bad_request(own_envs, tmp
     assert "my own refusal" in log and "in step" in log and place in log and saved in log
     with pytest.warns(UserWarning, match="starts new episodes"):
         assert rlpyt_command("resume", "run", "--steps", "3072") == 0
+
+
+def test_a_run_that_failed_is_resumed_with_faults_healed(own_envs, capsys):
+    own = ["train", "ppo", "own_envs:Refuses", "--run-dir", "run", "--steps", "10240"]
+    with pytest.raises(ValueError, match="my own refusal"):
+        main([*own, *SMALL, "--sampler.kind", "serial"])
+    with pytest.warns(UserWarning, match="starts new episodes"):
+        assert rlpyt_command("resume", "run", "--on-fault", "restart") == 0
+    assert "healed (on_fault)" in Path("run/debug.log").read_text()
+    assert json.loads(Path("run/config.json").read_text())["on_fault"]["env_error"] == "restart_env"
+    assert read_progress("run")["Diagnostics/CumSteps"][-1] == 10240
 
 
 def test_a_run_that_ended_before_its_first_checkpoint_names_the_remedy(trained, tmp_path, capsys):

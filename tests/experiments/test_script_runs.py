@@ -81,7 +81,7 @@ def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path, capsys):
     assert rows[1][0] == rows[0][0] and len(rows[1]) == len(rows[0]) + 1  # the end of 3 iterations
     assert rlpyt_command("resume", str(tmp_path / "b")) == 2  # has all its steps
     assert rlpyt_command("resume", str(tmp_path / "b"), "--device", "cpu") == 2
-    assert "affinity has the device" in capsys.readouterr().err
+    assert "has its devices, ranks and sampler" in capsys.readouterr().err
 
 
 def test_what_has_no_description_is_named(tmp_path, capsys):
