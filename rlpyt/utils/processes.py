@@ -165,6 +165,16 @@ def starting_children() -> Iterator[None]:
             own._config["daemon"] = daemonic
 
 
+@contextlib.contextmanager
+def keeping_start_method() -> Iterator[str | None]:
+    """Give the start method that the script has set, if any; a process that is started sets it."""
+    requested = mp.get_start_method(allow_none=True)
+    try:
+        yield requested
+    finally:
+        mp.set_start_method(requested, force=True)
+
+
 def start_fork_server(method: str | None = None) -> bool:
     """Start the fork server, if children need one, without waiting for it.
 
@@ -180,8 +190,8 @@ def start_fork_server(method: str | None = None) -> bool:
         return False
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     before = server._forkserver_pid
-    with contextlib.suppress(OSError), starting_children():  # `start_child` explains the error
-        server.ensure_running()
+    with contextlib.suppress(OSError), starting_children(), keeping_start_method():
+        server.ensure_running()  # `start_child` explains an error
     return bool(server._forkserver_pid != before)
 
 
@@ -218,8 +228,7 @@ def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, An
     Raises:
         WorkerError: the process cannot be started because of a limit, named in the message.
     """
-    requested = mp.get_start_method(allow_none=True)
-    with explained_start_errors(who):
+    with explained_start_errors(who), keeping_start_method() as requested:
         parent_pipe, child_pipe = context.Pipe()
         try:
             args = (requested, starter_lasts(context), target, spec, child_pipe)
@@ -230,7 +239,6 @@ def start_child(context: Any, target: Any, spec: Any, who: str) -> tuple[Any, An
             raise
         finally:
             child_pipe.close()
-            mp.set_start_method(requested, force=True)  # starting a process has set it
     return process, parent_pipe
 
 

@@ -73,3 +73,12 @@ def test_importing_rlpyt_leaves_the_default_context_of_multiprocessing():
         "import rlpyt.utils.processes; assert vars(mp.context._default_context) == before"
     )
     subprocess.run([sys.executable, "-c", script], timeout=200, check=True)
+
+
+def test_starting_the_fork_server_sets_no_start_method():
+    """Or the next sampler would warn of the platform's default."""
+    script = (
+        "import multiprocessing as mp; from rlpyt.utils.processes import start_fork_server; "
+        "assert start_fork_server(); assert mp.get_start_method(allow_none=True) is None"
+    )
+    subprocess.run([sys.executable, "-c", script], timeout=200, check=True)
