@@ -9,11 +9,14 @@ order in which it would draw them alone.
 from __future__ import annotations
 
 import copy
+import dataclasses
+import inspect
 import warnings
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,14 +59,20 @@ class Stack:
         tensors: [E, ...], one of each place.
     """
 
-    def __init__(self, places: list[list[Place]]) -> None:
+    def __init__(self, places: list[list[Place]], tensors: Sequence[Tensor] = ()) -> None:
         self.places = places
-        self.tensors: list[Tensor] = []
+        self.tensors = tensors
 
-    def update(self) -> None:
-        """Stack those tensors that are not views of their rows, such as replaced ones."""
+    def updated(self) -> Stack:
+        """Return a stack with those tensors stacked anew that are not views of their rows.
+
+        Others have replaced them, or stacked them with those of other agents. A loss may still be
+        a function of the tensors before.
+        """
         own = [[owner[key] for owner, key in column] for column in zip(*self.places)]
-        self.tensors = stack_in_place(own, self.tensors)
+        tensors = stack_in_place(own, self.tensors)
+        same = len(tensors) == len(self.tensors) and all(map(is_, tensors, self.tensors))
+        return self if same else Stack(self.places, tensors)
 
 
 class AgentAxis:
@@ -73,6 +82,7 @@ class AgentAxis:
         self._places: dict[RlAlgorithm, list[Place]] = {}
         self._stacks: dict[tuple[int, ...], Stack] = {}
         self._steps: dict[tuple[int, ...], StackedStep] = {}
+        self._owners: dict[Any, StackedStep] = {}  # of optimizers' states
         # What the next gradient of an agent depends on: (stack, row), or None for its own tensors.
         self._used: dict[RlAlgorithm, set[tuple[Stack, int] | None]] = {}
         self._checked: set[tuple[str, RlAlgorithm]] = set()
@@ -85,6 +95,7 @@ class AgentAxis:
         self._checked = {(name, other) for name, other in self._checked if other is not algo}
         self._stacks.clear()  # of groups with this agent, and of others, which are made again
         self._steps.clear()
+        self._owners.clear()
 
     def places(self, algo: RlAlgorithm) -> list[Place]:
         """Return the places of all tensors that a loss of this algorithm may read."""
@@ -96,8 +107,11 @@ class AgentAxis:
         """Return what two agents must have in common to be evaluated as one."""
         places = [(key, owner[key]) for owner, key in self.places(algo)]
         plain = ((k, v) for k, v in vars(algo).items() if v is None or isinstance(v, bool | str))
+        cls: Any = type(algo)
+        given = ((k, vars(algo).get(k)) for k in sorted(discrete_settings(cls)))
+        whole = ((k, repr(v)) for k, v in given if isinstance(v, int | tuple | list | dict))
         shapes = tuple((key, x.shape, x.dtype) for key, x in places)
-        return type(algo), type(algo.agent), shapes, tuple(plain)
+        return cls, type(algo.agent), shapes, tuple(plain), tuple(whole)
 
     def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
         """Evaluate a method of all algorithms.
@@ -171,9 +185,9 @@ class AgentAxis:
             if len(self._stacks) > len(self._places):  # of groups that existed for a moment
                 self._stacks.clear()
                 self._steps.clear()
+                self._owners.clear()
             self._stacks[key] = Stack([self.places(algo) for algo in algos])
-        stack = self._stacks[key]
-        stack.update()
+        stack = self._stacks[key] = self._stacks[key].updated()
         places = [*stack.places[0]]
         given = [
             x if owner[key].requires_grad else x.detach()
@@ -264,16 +278,20 @@ class AgentAxis:
         """
         used = [self._used.pop(t.algo, {None}) for t in trainees]
         first = next(iter(used[0]))
-        joined = first is not None and all(
-            uses == {(first[0], k)} and is_scalar_loss(parts)
-            for k, (uses, parts) in enumerate(zip(used, losses))
-        )
-        if not joined or first is None:
+        # Some may have stopped after the loss, for example by ``target_kl``.
+        if (
+            first is None
+            or len(used) != len(first[0].places)
+            or not all(
+                uses == {(first[0], k)} and is_scalar_loss(parts)
+                for k, (uses, parts) in enumerate(zip(used, losses))
+            )
+        ):
             return [self._step_alone(*x) for x in zip(trainees, steps, losses, used, strict=True)]
         stack = first[0]
         key = tuple(map(id, steps))
         if key not in self._steps:
-            self._steps[key] = StackedStep(steps, stack.places)
+            self._steps[key] = StackedStep(steps, stack.places, self._owners)
         try:
             return self._steps[key].take(losses, stack.tensors)
         except Exception as error:  # nothing can be repeated: graphs are gone
@@ -293,7 +311,8 @@ class AgentAxis:
             own = [owner[key] for owner, key in places]
             # (tensor of which the loss is a function, parameter, its row or None)
             sources: list[tuple[Tensor, Tensor, int | None]] = []
-            for use in used:
+            # Terms beside the losses, such as that of SAC's temperature, are functions of its own.
+            for use in used | {None}:
                 tensors, row = (own, None) if use is None else (use[0].tensors, use[1])
                 sources += [(x, p, row) for x, p in zip(tensors, own) if p.requires_grad]
             loss = sum(losses.values(), torch.zeros(()))
@@ -411,6 +430,14 @@ def differing_numbers(algos: Sequence[RlAlgorithm]) -> list[str]:
         and k != "progress"
         and any(other[k] != v for other in others)
     ]
+
+
+@cache
+def discrete_settings(cls: Any) -> frozenset[str]:
+    """Return the names of the settings of a loss that are no fractions, such as a tuple."""
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    names = {item.name for item in fields if item.init} | {*inspect.signature(cls).parameters}
+    return frozenset(names - real_settings(cls) - {"optim_kwargs", "initial_optim_state_dict"})
 
 
 @cache

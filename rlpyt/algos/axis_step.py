@@ -69,10 +69,16 @@ class StackedStep:
     Args:
         steps: the step of each agent.
         places: places of the tensors of each agent, of which ``take`` gets the stacks.
+        owners: step that has stacked the state of each optimizer; shared by all steps.
     """
 
-    def __init__(self, steps: Sequence[GradientStep], places: Sequence[Sequence[Place]]) -> None:
-        self._steps = steps
+    def __init__(
+        self,
+        steps: Sequence[GradientStep],
+        places: Sequence[Sequence[Place]],
+        owners: dict[Any, StackedStep],
+    ) -> None:
+        self._steps, self._owners = steps, owners
         index = {id(owner[key]): i for i, (owner, key) in enumerate(places[0])}
         self._networks = [[index[id(p)] for p in n.parameters] for n in steps[0].networks]
         groups = steps[0].optimizer.param_groups
@@ -242,7 +248,8 @@ class StackedStep:
         """Stack Adam's states; return False before the first step, which creates them."""
         # Loading a state replaces the dictionary.
         current = [[id(o.state) for o in optimizers], trained]
-        if current == self._stacked_states:
+        owned = all(self._owners.get(o) is self for o in optimizers)
+        if owned and current == self._stacked_states:
             return True
         found: list[list[dict[str, Tensor]]] = []  # by parameter, then by agent
         for k, (group, indices) in enumerate(zip(self._groups, trained)):
@@ -254,6 +261,7 @@ class StackedStep:
         with torch.no_grad():
             self._states = [x.requires_grad_(False) for x in stack_in_place(own, [])]
         self._stacked_states = current
+        self._owners.update(dict.fromkeys(optimizers, self))
         return True
 
 

@@ -91,11 +91,12 @@ class OneOfMany(Hook):
         first = self.axis.signature(algo)
         self.on_iteration(runner, 0)
 
+        # A custom loss may read the number of updates, in which agents may differ.
+        counts = not type(algo).__module__.startswith("rlpyt.")
+
         def kind() -> Hashable:
-            if not algo.changes:
-                return first, given, self._numbers
-            whole = ((k, x) for k in algo.changes if type(x := getattr(algo, k)) is int)
-            return self.axis.signature(algo), given, self._numbers, tuple(whole)
+            settings = self.axis.signature(algo) if algo.changes else first
+            return settings, given, self._numbers, algo.update_counter if counts else 0
 
         def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__

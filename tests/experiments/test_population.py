@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt import PPO, setting
 from rlpyt.algos import axis, axis_functions, axis_step
 from rlpyt.experiments import population
 from rlpyt.experiments.api import options_of
@@ -172,6 +174,7 @@ VARIED = {
     "ratio_clip": ({"ratio_clip": 0.05}, {"ratio_clip": 0.3}),
     "clip_grad_norm": ({"clip_grad_norm": 0.05}, {"clip_grad_norm": 1.0}),
     "kl": ({"target_kl": 1e-5}, {"target_kl": 10.0}),
+    "kl of the last": ({"target_kl": 10.0}, {"target_kl": 1e-5}),
     "schedule": ({"linear_lr_schedule": True}, {"linear_lr_schedule": False}),
     "value": ({"value_loss_coeff": 0.1}, {"value_loss_coeff": 2.0}),
 }
@@ -189,6 +192,11 @@ def test_each_agent_has_its_own_settings(tmp_path, name):
         assert nearest < 1e-5
     assert distance(*expected) > 1e-4  # the setting matters
     assert {x.updates for *_, x in hook.finals} == {x.updates for x in expected}
+
+
+def test_some_of_several_agents_stop_their_updates_early(tmp_path):
+    runs = [options_for("ppo", seed, algo={"target_kl": 0.002}, steps=512) for seed in range(4)]
+    assert_each_equals_its_own(tmp_path, runs)
 
 
 class Push(gymnasium.Env):
@@ -285,7 +293,6 @@ def test_the_comparison_finds_planted_defects(tmp_path, monkeypatch, mutant):
 
 def test_what_cannot_be_evaluated_at_once_is_evaluated_apart(tmp_path, monkeypatch):
     """With a warning, and exactly as alone; a loss that draws from elsewhere is noticed."""
-    from rlpyt.algos.pg.ppo import PPO
 
     def loss(self, batch):
         results = loss_of_ppo(self, batch)
@@ -642,8 +649,6 @@ def test_a_hook_can_change_a_setting_of_one(tmp_path):
 
 
 def test_a_term_outside_the_loss_may_begin_later(tmp_path, monkeypatch):
-    from rlpyt.algos.pg.ppo import PPO
-
     def update(self, batch):
         loss, *others = self.compiled(self.loss)(batch)
         if self.update_counter >= 10:
@@ -670,8 +675,6 @@ def test_one_of_two_losses_is_evaluated_apart(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:.*evaluated for one agent")
 def test_a_loss_may_draw_from_numpy(tmp_path, monkeypatch):
-    from rlpyt.algos.pg.ppo import PPO
-
     def loss(self, batch):
         first, *others = loss_of_ppo(self, batch)
         return (first * (1 + 0.1 * np.random.rand()), *others)
@@ -683,7 +686,6 @@ def test_a_loss_may_draw_from_numpy(tmp_path, monkeypatch):
 
 def test_statistics_that_a_loss_updates_count_each_batch_once(tmp_path, monkeypatch):
     """The first evaluation is repeated to compare the results."""
-    from rlpyt.algos.pg.ppo import PPO
 
     def loss(self, batch):
         self.mean.mul_(0.9).add_(0.1 * batch.return_.mean())
@@ -725,6 +727,51 @@ def test_attributes_that_a_model_changes_are_each_agents_own(tmp_path):
     ]
     with pytest.warns(UserWarning, match="changes the attribute temperature"):
         assert_each_equals_its_own(tmp_path, runs)
+
+
+@dataclass(eq=False)
+class LatePenalty(PPO):
+    """PPO with penalties of the parameters from an update on."""
+
+    penalty_start: int = setting(10, ge=0, doc="updates before the penalties")
+    weights: tuple[float, float] = (0.0, 0.0)
+
+    def loss(self, batch):
+        """Add the penalties."""
+        loss, *others = super().loss(batch)
+        if self.update_counter >= self.penalty_start:
+            first, second, *_ = self.agent.parameters()
+            sums = [(p**2).sum() for p in (first, second)]
+            loss = loss + sum(w * x for w, x in zip(self.weights, sums))
+        return loss, *others
+
+
+def test_settings_of_a_custom_loss_that_are_no_fractions_are_each_agents_own(tmp_path):
+    different = [(6, (1.0, 0.0)), (2, (1.0, 0.0)), (2, (0.0, 1.0))]
+    runs = []
+    for seed, (start, weights) in enumerate(different):
+        algo = {"penalty_start": start, "weights": weights}
+        options = options_of(LatePenalty, "CartPole-v1", **PAIRS["ppo"][3])
+        runs.append(options.updated({**QUIET, "steps": 256, "seed": seed, "algo": algo}))
+    assert_each_equals_its_own(tmp_path, runs)
+
+
+def test_numbers_of_updates_in_a_custom_loss_are_each_agents_own(tmp_path):
+    runs = []
+    for seed, limit in enumerate((1.0, 1e-9)):
+        algo = {"penalty_start": 4, "weights": (1.0, 0.0), "target_kl": limit}
+        options = options_of(LatePenalty, "CartPole-v1", **PAIRS["ppo"][3])
+        runs.append(options.updated({**QUIET, "steps": 256, "seed": seed, "algo": algo}))
+    assert_each_equals_its_own(tmp_path, runs)
+
+
+@pytest.mark.parametrize("name,settings", [("td3", {}), ("sac", {})])
+def test_groups_may_change_between_updates_and_within_one(tmp_path, monkeypatch, name, settings):
+    """Each group moves the tensors of its members, also those that a loss was a function of."""
+    monkeypatch.setattr(axis, "discrete_settings", lambda cls: frozenset())
+    intervals = [settings | {"policy_update_interval": n, "min_steps_learn": 20} for n in (1, 2, 3)]
+    runs = [options_for(name, seed, steps=52, algo=own) for seed, own in enumerate(intervals)]
+    assert_each_equals_its_own(tmp_path, runs)
 
 
 class Tallied(Cooled):
