@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from rlpyt.utils.collections import own_containers
+
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -18,14 +20,14 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
     Args:
         ModelCls: class of the model.
         named: name of the argument in which users pass the model's arguments: "model_kwargs".
-        **kwargs: all arguments of the model.
+        **kwargs: all arguments of the model, which gets copies of dictionaries and lists.
 
     Raises:
         TypeError: the class does not accept one of the arguments.
     """
     try:
         with float32_by_default():
-            return ModelCls(**kwargs)
+            return ModelCls(**own_containers(kwargs))
     except TypeError as error:
         unknown = UNKNOWN.search(str(error))
         if unknown is None or unknown[1] not in kwargs:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from rlpyt.envs.layers import wrappers_of
 from rlpyt.spaces.action_mask import has_mask
 from rlpyt.spaces.base import Space
+from rlpyt.utils.collections import own_containers
 
 
 class EnvStep(NamedTuple):
@@ -198,7 +199,7 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
 
     Args:
         EnvCls: class or function that makes an environment.
-        env_kwargs: its keyword arguments.
+        env_kwargs: its keyword arguments; it gets copies of dictionaries and lists.
         where: caller named in error messages, e.g. "worker 3, environment 17".
 
     Raises:
@@ -215,7 +216,7 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
         )
     name = getattr(EnvCls, "__name__", repr(EnvCls))
     try:
-        env = EnvCls(**env_kwargs)
+        env = EnvCls(**own_containers(dict(env_kwargs)))
     except TypeError as error:
         if "missing" not in str(error) or "'num_envs'" not in str(error):
             raise

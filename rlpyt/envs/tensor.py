@@ -31,6 +31,7 @@ from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.collections import own_containers
 from rlpyt.utils.completion import takes
 
 FINAL_KEYS = ("final_observation", "terminal_observation", "final_obs")
@@ -267,7 +268,7 @@ def make_tensor_envs(
     given: dict[str, Any] = {"num_envs": n} if takes(EnvCls, "num_envs") else {}
     if device is not None and "device" in inspect.signature(EnvCls).parameters:
         given["device"] = device
-    env = EnvCls(**{**given, **env_kwargs})
+    env = EnvCls(**{**given, **own_containers(dict(env_kwargs))})
     envs = TensorEnvs(env, seed)
     if envs.n != n:
         raise ValueError(

@@ -327,3 +327,18 @@ class AttrDict(dict[str, Any]):
         new = type(self).__new__(type(self))  # a subclass's constructor may differ
         dict.update(new, copied)
         return new
+
+
+def own_containers(x: Any) -> Any:
+    """Return arguments with dictionaries, lists and sets of their own, and the same other values.
+
+    What is built from them may change them, for example by ``config.pop("size")``.
+    """
+    if isinstance(x, dict):
+        copy = x.copy()
+        for key, value in x.items():
+            copy[key] = own_containers(value)
+        return copy
+    if type(x) in (list, tuple, set):
+        return type(x)(map(own_containers, x))
+    return x

@@ -540,3 +540,37 @@ def test_what_cannot_travel_to_a_worker_is_named():
 def test_environments_that_are_none_are_named():
     with pytest.raises((TypeError, WorkerError), match="returned None"):
         start(CpuSampler, lambda: None, EchoAgent())
+
+
+class Consuming(CountEnv):
+    """An environment whose constructor takes its settings out of a dictionary and a list."""
+
+    def __init__(self, config):
+        super().__init__(length=config.pop("length", 9) - config["levels"].pop(), fixed=True)
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+def test_environments_may_consume_their_arguments(SamplerCls):
+    arguments = {"config": {"length": 4, "levels": [7, 1]}}
+    sampler = start(
+        SamplerCls, Consuming, EchoAgent(), env_kwargs=arguments, eval_n_envs=1, eval_max_steps=6
+    )
+    ends = sampler.obtain_samples(0)[0].env.done
+    assert [info["Length"] for info in sampler.evaluate_agent(0)] == [3, 3]
+    sampler.shutdown()
+    assert (ends.sum(0) == 2).all()  # of 6 steps
+    assert arguments == {"config": {"length": 4, "levels": [7, 1]}}
+
+
+class ConsumingModel(SmallMlp):
+    """A model whose constructor does so."""
+
+    def __init__(self, config):
+        super().__init__(inputs=3, actions=config.pop("actions"))
+
+
+def test_models_may_consume_their_arguments():
+    arguments = {"config": {"actions": 3}}
+    for _ in range(2):
+        agent = CategoricalPgAgent(ConsumingModel, model_kwargs=arguments)
+        start(SerialSampler, CountEnv, agent).shutdown()
