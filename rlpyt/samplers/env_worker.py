@@ -380,6 +380,8 @@ class EnvWorker:
             if isinstance(collector, EvalCollector) and runs_in_chunks(type(collector)):
                 if first:
                     collector.begin()
+                elif not collector.has_begun:
+                    return [], True
                 return collector.run(n_steps), collector.satisfied
             finished = collector.collect_evaluation(itr)
         queued: list[Any] = self._eval_queue.take()

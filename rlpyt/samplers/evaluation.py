@@ -98,6 +98,7 @@ class EvalCollector(BaseEvalCollector):
     CHUNK = 64  # number of steps for which action noise is drawn at once
     _queue: Any = None  # for finished trajectories, in ``collect_evaluation``
     _env_batch: EnvBatch | None = None
+    has_begun = False  # False in a worker that has replaced one in the middle of an evaluation
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -132,6 +133,7 @@ class EvalCollector(BaseEvalCollector):
             if self.step_buffer_np is not None:
                 self._step = self._step._replace(**dict(self.step_buffer_np.items()))
         env_batch, step = self._env_batch, self._step
+        self.has_begun = True
         self.evaluations += 1
         policy: ServedPolicy | LocalPolicy
         if self.sync is not None:

@@ -194,6 +194,31 @@ def test_a_fault_in_an_evaluation_costs_its_episode_only(SamplerCls, fault, tmp_
     assert len(lengths[0]) == (8 if fault == "raise" else 4)
 
 
+@pytest.mark.parametrize("action", ["restart_worker", "drop_worker"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_the_rest_of_a_long_evaluation_goes_on_without_a_lost_worker(SamplerCls, action, tmp_path):
+    sampler = SamplerCls(
+        EnvCls=FaultyEnv,
+        env_kwargs=dict(fault="none"),
+        eval_env_kwargs=dict(
+            fault="raise", at=5, length=100, fixed=True, victim=0, tally=str(tmp_path / "tally")
+        ),
+        batch_T=T,
+        batch_B=B,
+        eval_n_envs=2,
+        eval_max_steps=2 * 400,
+        eval_max_trajectories=8,
+        on_fault=dict(env_error=action),
+    )
+    try:
+        sampler.initialize(EchoAgent(), dict(n_workers=2, set_affinity=False), seed=3)
+        n_episodes = [len(sampler.evaluate_agent(itr)) for itr in range(2)]
+        assert sampler._worker_faults.lives == 1
+    finally:
+        sampler.shutdown()
+    assert n_episodes == [4, 8 if action == "restart_worker" else 4]
+
+
 def test_a_sampler_without_workers_restarts_none(tmp_path):
     with pytest.raises(ValueError, match="env_error .*SerialSampler.*'restart_worker'"):
         batches(SerialSampler, tmp_path, on_fault=dict(env_error="restart_worker"), fault="raise")
