@@ -124,7 +124,12 @@ def _resume_members(command: Resume, members: Sequence[Path]) -> int:
             rundir.check_files(path, links=trusted)
             blamed.enter_context(blaming(path / CONFIG, trusted))
             runs[path] = rebuilt(options, path).updated(command.changes())
-        train_and_evaluate(runs, resume=True)
+        if command.complete:
+            runs = {path: own for path, own in runs.items() if not _is_complete(path, own)}
+        if runs:
+            train_and_evaluate(runs, resume=True)
+        else:
+            say(f"{command.run} is complete: its {len(members)} runs have all their steps.")
     return 0
 
 

@@ -740,6 +740,19 @@ def test_other_seeds_than_those_of_a_resumed_population_are_named(tmp_path, recw
     assert effects(recwarn) == ["--seeds"]
 
 
+def test_runs_of_a_population_that_are_complete_are_left_as_they_are(tmp_path, capsys):
+    runs, flags = tmp_path / "runs", ("--steps", "32", "--seeds", "0,1")
+    evaluations = [runs / f"seed_{seed}" / "evaluation.json" for seed in (0, 1)]
+    assert same_command(runs, *flags) == 0
+    evaluations[1].unlink()
+    before = evaluations[0].stat().st_mtime_ns
+    assert same_command(runs, *flags) == 0
+    assert evaluations[1].exists() and evaluations[0].stat().st_mtime_ns == before
+    capsys.readouterr()
+    assert same_command(runs, *flags) == 0
+    assert capsys.readouterr().out == f"{runs} is complete: its 2 runs have all their steps.\n"
+
+
 def test_a_run_without_checkpoint_is_started_anew(tmp_path, capsys):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
