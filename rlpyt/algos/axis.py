@@ -28,12 +28,16 @@ from rlpyt.algos.axis_functions import AgentAxisMode
 from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_place
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, check_losses
+from rlpyt.distributions.base import Distribution
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
 
 TOLERANCE = 1e-3  # of the first evaluation, relative to the largest number
 CACHES = {"_flat_weights", "_flat_weight_refs"}  # of torch's LSTM, renewed in each forward pass
+# Numbers of agents that differ between agents and change: of exploration, and counts.
+NOT_IN_LOSSES = {"eps_init", "eps_final", "eps_final_min", "eps_eval", "eps_sample", "_epsilon"}
+NOT_IN_LOSSES |= {"_version", "policy_updates"}
 ALONE = object()  # result of a loss that its agent has to evaluate itself
 
 
@@ -364,10 +368,13 @@ def modules_of(algo: RlAlgorithm) -> dict[torch.nn.Module, None]:
     return {m: None for module in outer for m in module.modules()}
 
 
-def numbers_of_modules(algo: RlAlgorithm) -> tuple[float | str, ...]:
-    """Return the attributes of modules that are numbers or strings, such as a temperature."""
-    values = (x for module in modules_of(algo) for x in vars(module).values())
-    return tuple(x for x in values if isinstance(x, int | float | str))
+def numbers_of(algo: RlAlgorithm) -> tuple[float | str, ...]:
+    """Return attributes of agent, distributions and modules that are numbers or strings."""
+    agent = vars(algo.agent)
+    parts = (x for x in agent.values() if isinstance(x, Distribution))
+    owners = [agent, *map(vars, parts), *map(vars, modules_of(algo))]
+    pairs = (pair for own in owners for pair in own.items() if pair[0] not in NOT_IN_LOSSES)
+    return tuple(x for _, x in pairs if isinstance(x, int | float | str))
 
 
 def undone(attributes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:

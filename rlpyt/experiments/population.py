@@ -23,7 +23,7 @@ from rlpyt.algos.axis import (
     Inputs,
     Trainee,
     all_leaves,
-    numbers_of_modules,
+    numbers_of,
 )
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
@@ -68,10 +68,14 @@ class OneOfMany(Hook):
         member: the run.
         n: number of runs.
         given: arguments of the agent, in words.
+        has_hooks: True if the run has hooks of the user, which may change numbers of its agent.
     """
 
-    def __init__(self, axis: AgentAxis, member: Member, n: int, given: str) -> None:
+    def __init__(
+        self, axis: AgentAxis, member: Member, n: int, given: str, has_hooks: bool
+    ) -> None:
         self.axis, self.member, self.n, self.given = axis, member, n, given
+        self.has_hooks = has_hooks
         self.trainee: Trainee | None = None
         self.runner: Any = None
         self.has_started = False
@@ -89,7 +93,7 @@ class OneOfMany(Hook):
         # Losses also read numbers of the agent, which depend on its arguments and on the spaces.
         given = self.given, repr(algo.agent.env_spaces)
         first = self.axis.signature(algo)
-        self.on_iteration(runner, 0)
+        self._numbers = numbers_of(algo)
 
         # A custom loss may read the number of updates, in which agents may differ.
         counts = not type(algo).__module__.startswith("rlpyt.")
@@ -119,8 +123,9 @@ class OneOfMany(Hook):
             steps[name] = AskedStep(step, self.member, kind, name)
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Compute the run apart from others whose networks have other numbers, as hooks set."""
-        self._numbers = numbers_of_modules(runner.algo)
+        """Compute the run apart from others whose agents have other numbers, which hooks set."""
+        if self.has_hooks:
+            self._numbers = numbers_of(runner.algo)
 
     def stop_with(self, signal: int) -> None:
         """Stop the run after its iteration, as if it had received a signal."""
@@ -199,7 +204,7 @@ def train_population(
 
     def function(path: Path, options: RunOptions, first: bool) -> Callable[[Member], Any]:
         def run(member: Member) -> Any:
-            joining[member] = OneOfMany(axis, member, len(runs), repr(options.agent))
+            joining[member] = OneOfMany(axis, member, len(runs), repr(options.agent), bool(hooks))
             own = [*(first_hooks if first else ()), *copy.deepcopy([*hooks]), joining[member]]
             try:
                 return train(options, path, hooks=own, resume=resume, finish=finish)

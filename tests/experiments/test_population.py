@@ -823,6 +823,20 @@ def test_a_hook_can_change_an_attribute_of_one_model(tmp_path):
     assert_each_equals_its_own(tmp_path, runs, [CoolsOne()])
 
 
+class QuietsOne(Hook):
+    """Changes the noise of targets in the run with seed 4."""
+
+    def on_iteration(self, runner, itr):
+        """Set the standard deviation."""
+        if runner.seed == 4 and itr == 201:
+            runner.agent.set_target_noise(1.0)
+
+
+def test_a_hook_can_change_the_noise_of_one_agent(tmp_path):
+    runs = [options_for("td3", seed, steps=206) for seed in (3, 4)]
+    assert_each_equals_its_own(tmp_path, runs, [QuietsOne()])
+
+
 def test_an_error_of_all_in_a_step_is_the_one_that_is_shown(tmp_path, monkeypatch):
     def fail(*args):
         raise RuntimeError("out of memory")
