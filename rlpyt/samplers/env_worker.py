@@ -72,6 +72,7 @@ class EnvWorkerSpec(ChildEnvs):
     tasks: list[Any] | None = None  # tasks of each environment's first episodes
     deterministic_acting: bool = False
     on_fault: FaultPolicy | None = None
+    begins_by_command: bool = False  # the command `EnvWorker.begin`, whose faults can be healed
 
 
 class EnvWorker:
@@ -145,6 +146,7 @@ class EnvWorker:
             self._collect_batch = partial(
                 marking_void, self.collector, breaks_of(self.collector), self._collect_batch
             )
+        self.has_begun = False
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
         if self.eval_envs:
@@ -313,7 +315,15 @@ class EnvWorker:
                     custom_collectors.watch(env, self.context, b, self._n_steps)
 
     def start(self) -> None:
-        """Start environments and agent; must be called before ``collect``."""
+        """Begin, unless there is a command for it."""
+        if not self.spec.begins_by_command:
+            self.begin()
+
+    def begin(self) -> None:
+        """Start environments and agent, once; must be called before ``collect``."""
+        if self.has_begun:
+            return
+        self.has_begun = True
         with torch.inference_mode():
             self.collector.start_agent()
             started = self.collector.start_envs(self.spec.max_decorrelation_steps)

@@ -246,7 +246,7 @@ def spec_of_life(spec: EnvWorkerSpec, life: int) -> EnvWorkerSpec:
     if life == 0:
         return spec
     seed = env_seed(spec.seed, spec.env_ranks[0], f"restart {life}")
-    return replace(spec, seed=seed, max_decorrelation_steps=0)
+    return replace(spec, seed=seed, max_decorrelation_steps=0, begins_by_command=False)
 
 
 class AbsentEnv:

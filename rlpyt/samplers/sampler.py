@@ -182,6 +182,9 @@ class Sampler(BaseSampler):
             self._worker_group = self._start_workers(specs, serialized_agent, hardware)
             self._finalizer = weakref.finalize(self, self._worker_group.shutdown)
             self._finalizer.atexit = False  # at exit the group stops its children itself
+            if self._worker_faults is not None:
+                self._worker_group.call("begin")
+                self._worker_faults.settle()
         else:
             mark_torch_seed()
             with self._surroundings.checked():
@@ -246,6 +249,7 @@ class Sampler(BaseSampler):
                 tasks=None if tasks is None else tasks[i * rows : (i + 1) * rows],
                 deterministic_acting=self.deterministic_acting,
                 on_fault=self.on_fault,
+                begins_by_command=self.on_fault is not None and self.layout.processes,
             )
 
         return [spec(i) for i in range(n_env_workers)]

@@ -30,11 +30,10 @@ def batches(SamplerCls, tmp_path, n=N, on_fault="restart", sampler=None, **env_k
     """Return copies of n batches and their trajectories; environment 1 fails in its 21st step."""
     env_kwargs = dict(at=21, victim=2, tally=str(tmp_path / "tally"), length=9) | env_kwargs
     sampler = SamplerCls(
-        **dict(EnvCls=FaultyEnv) | (sampler or {}),
+        **dict(EnvCls=FaultyEnv, max_decorrelation_steps=0) | (sampler or {}),
         env_kwargs=env_kwargs,
         batch_T=T,
         batch_B=B,
-        max_decorrelation_steps=0,
         on_fault=on_fault,
         env_timeout=1.0,
     )
@@ -217,6 +216,31 @@ def test_the_rest_of_a_long_evaluation_goes_on_without_a_lost_worker(SamplerCls,
     finally:
         sampler.shutdown()
     assert n_episodes == [4, 8 if action == "restart_worker" else 4]
+
+
+@pytest.mark.parametrize("fault", ["raise", "kill"])
+@pytest.mark.parametrize("SamplerCls", PARALLEL)
+def test_faults_in_the_random_steps_at_the_start_are_healed(SamplerCls, fault, tmp_path):
+    on_fault = dict(env_error="restart_worker", worker_death="restart_worker")
+    long = dict(max_decorrelation_steps=50)
+    found, statistics = batches(SamplerCls, tmp_path, 2, on_fault, long, fault=fault, at=3)
+    assert statistics["WorkerRestarts"] == 1 and statistics["VoidSteps"] == 0
+    assert all(not samples.env.void.any() and samples.env.done.any(0).all() for samples, _ in found)
+
+
+class BuiltOnce(CountEnv):
+    """An environment that can be built by one process only."""
+
+    def __init__(self, tally, **kwargs):
+        super().__init__()
+        with open(tally, "x"):
+            pass
+
+
+def test_a_worker_that_cannot_be_built_is_not_restarted(tmp_path):
+    with pytest.raises(WorkerError, match="FileExistsError") as raised:
+        batches(CpuSampler, tmp_path, sampler=dict(EnvCls=BuiltOnce))
+    assert "faults" not in str(raised.value)
 
 
 def test_a_sampler_without_workers_restarts_none(tmp_path):
