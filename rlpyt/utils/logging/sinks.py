@@ -110,7 +110,8 @@ class Guarded:
         self.failures += 1
         self._in_a_row += 1
         if self.failures == 1:
-            _warn(f"{self.name} failed ({_named(error)}); the run continues without this output.")
+            then = "without this output" if self.limit else "and tries again later"
+            _warn(f"{self.name} failed ({_named(error)}); the run continues {then}.")
         if self._in_a_row == self.limit:
             self.dropped = True
             _warn(f"{self.name} failed {self.limit} times in a row and is dropped.")
@@ -147,6 +148,7 @@ class CsvSink:
         self.path = Path(path)
         self.columns: list[str] = []
         self._n_rows, self._last = 0, list[str]()
+        self._unwritten: list[Row] = []
         if append and self.path.exists():
             self._read_existing()
         else:
@@ -154,7 +156,20 @@ class CsvSink:
                 pass
 
     def write(self, row: Row, step: int = 0) -> None:
-        """Append a row; on error the file is unchanged."""
+        """Append a row; on error the file is unchanged.
+
+        If the disk is full, for example, a later call writes the row, too.
+        """
+        self._unwritten.append(row)
+        while self._unwritten:
+            first = self._unwritten.pop(0)
+            try:
+                self._append(first)
+            except OSError:
+                self._unwritten.insert(0, first)
+                raise
+
+    def _append(self, row: Row) -> None:
         new = [name for name in row if name not in self.columns]
         if new and self.columns:
             self._rewrite(self.columns + new)
