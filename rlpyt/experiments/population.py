@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -47,16 +48,17 @@ LOSS, STEP = "loss", "step"  # kinds of questions
 
 
 class PopulationError(RlpytError, RuntimeError):
-    """Some runs of a population failed; the others are complete.
+    """Some runs of a population failed; the others are complete, or stopped by a signal.
 
     Attributes:
         errors: errors by run directory.
     """
 
-    def __init__(self, errors: Mapping[Path, Exception], n: int) -> None:
+    def __init__(self, errors: Mapping[Path, Exception], n: int, stopped: bool = False) -> None:
+        others = "were stopped by a signal" if stopped else "are complete"
         lines = [f"{path.name}: {summary_of(e).splitlines()[0]}" for path, e in errors.items()]
         failed = f"{len(errors)} of {n} runs failed in {next(iter(errors)).parent}"
-        super().__init__("\n".join([f"{failed}; the others are complete.", *lines]))
+        super().__init__("\n".join([f"{failed}; the others {others}.", *lines]))
         self.errors = dict(errors)
 
 
@@ -95,12 +97,13 @@ class OneOfMany(Hook):
         first = self.axis.signature(algo)
         self._numbers = numbers_of(algo)
 
-        # A custom loss may read the number of updates, in which agents may differ.
-        counts = not type(algo).__module__.startswith("rlpyt.")
+        custom = not type(algo).__module__.startswith("rlpyt.")
 
         def kind() -> Hashable:
             settings = self.axis.signature(algo) if algo.changes else first
-            return settings, given, self._numbers, algo.update_counter if counts else 0
+            # A custom loss may read counts, such as that of updates, in which agents may differ.
+            counts = [x for x in vars(algo).values() if type(x) is int] if custom else ()
+            return settings, given, self._numbers, *counts
 
         def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__
@@ -246,8 +249,10 @@ def train_population(
             raise member.error
     if len(failed) == len(members) and not any(hook.has_started for hook in joining.values()):
         raise next(iter(failed.values()))  # none has started
-    if failed:
+    if failed and stopped is None:
         raise PopulationError(failed, len(members))
+    if failed:
+        say(str(PopulationError(failed, len(members), stopped=True)), sys.stderr)
     if stopped is not None:
         raise stopped
     return [member.result for member in members]

@@ -584,6 +584,22 @@ def test_a_signal_stops_the_others_after_one_has_ended(tmp_path):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_a_signal_after_one_has_failed_stops_the_others(tmp_path, capsys):
+    class FailThenSignal(Hook):
+        def on_iteration(self, runner, itr):
+            if (runner.seed, itr) == (3, 0):
+                raise ValueError("my own")
+            if (runner.seed, itr) == (5, 2):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4, 5)}
+    with pytest.raises(SystemExit) as stopped:
+        train_population(runs, hooks=[FailThenSignal()])
+    assert stopped.value.code == 143
+    told = capsys.readouterr().err
+    assert "the others were stopped by a signal.\nseed_3: ValueError: my own" in told
+
+
 def test_a_signal_while_one_starts_stops_all(tmp_path):
     iterations = []
 
@@ -756,12 +772,39 @@ def test_settings_of_a_custom_loss_that_are_no_fractions_are_each_agents_own(tmp
     assert_each_equals_its_own(tmp_path, runs)
 
 
-def test_numbers_of_updates_in_a_custom_loss_are_each_agents_own(tmp_path):
-    runs = []
-    for seed, limit in enumerate((1.0, 1e-9)):
-        algo = {"penalty_start": 4, "weights": (1.0, 0.0), "target_kl": limit}
-        options = options_of(LatePenalty, "CartPole-v1", **PAIRS["ppo"][3])
-        runs.append(options.updated({**QUIET, "steps": 256, "seed": seed, "algo": algo}))
+@dataclass(eq=False)
+class Patient(PPO):
+    """PPO with a penalty after some iterations without many ends of episodes."""
+
+    def optimize_agent(self, itr, samples):
+        """Count such iterations."""
+        self.waited = 0 if samples.env.done.sum() > 3 else vars(self).get("waited", 0) + 1
+        return super().optimize_agent(itr, samples)
+
+    def loss(self, batch):
+        """Add the penalty."""
+        loss, *others = super().loss(batch)
+        if self.waited > 1:
+            loss = loss + sum((p**2).sum() for p in self.agent.parameters())
+        return loss, *others
+
+
+@pytest.mark.parametrize(
+    "cls,settings",
+    [
+        (
+            LatePenalty,
+            [{"target_kl": x, "penalty_start": 4, "weights": (1.0, 0.0)} for x in (1, 1e-9)],
+        ),
+        (Patient, [{}, {}, {}]),
+    ],
+)
+def test_counts_that_a_custom_loss_reads_are_each_agents_own(tmp_path, cls, settings):
+    options = options_of(cls, "CartPole-v1", **PAIRS["ppo"][3])
+    runs = [
+        options.updated({**QUIET, "steps": 512, "seed": seed, "algo": algo})
+        for seed, algo in enumerate(settings)
+    ]
     assert_each_equals_its_own(tmp_path, runs)
 
 

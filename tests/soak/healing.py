@@ -3,12 +3,15 @@
     python -m benchmarks.chaos --heal                    # 200 faults: about ten minutes
     python -m benchmarks.chaos --heal --faults 20        # a short series
     python -m benchmarks.chaos --heal --learn            # is learning spoilt? ten minutes
+    python -m benchmarks.chaos --heal --only "lost rank" # one row of the table
 
 Each layout takes its share of the faults, in one sampler each. A fault hits one environment in its
 next step; the batch in which that happens and all others are checked row by row
 (`tests.oracles.healed`). The table has, by layout: faults; batches; the share of void steps; and
 the time that a batch with a fault took longer than the median one, the largest beside the limit on
-a standstill (``env_timeout``). Results are written to benchmarks/results/healing.json.
+a standstill (``env_timeout``). The further rows are runs around which something fails
+(`tests.soak.surroundings`): all of their rows are in progress.csv; their time is the mean that a
+fault has cost. Results are written to benchmarks/results/healing.json.
 
 ``--learn`` trains PPO on CartPole for 25,000 steps with ten seeds, and with ten others in an
 environment that raises in one of 5,000 steps. It prints the mean return of 50 undisturbed episodes
@@ -45,11 +48,14 @@ from tests.faulty import DISASTERS, LIES, FaultyEnv
 from tests.oracles.healed import HealedRows
 from tests.oracles.leaks import left_since, take_stock
 from tests.parts import EchoAgent
+from tests.soak import surroundings
 
 OUTPUT = Path(__file__).parents[2] / "benchmarks" / "results" / "healing.json"
+OUT_OF_MEMORY = "out of memory"
 OF_ENVS = ("raise", "unpicklable", "exit", "nan", "observation shape", "observation complex",
            "observation text", "reward none", "done array", "three parts")  # fmt: skip
-OF_WORKERS = ("vanish", "kill", "segfault", "abort", "bus error", "hang", "freeze", "stop")
+OF_WORKERS = ("vanish", "kill", "segfault", "abort", "bus error", "hang", "freeze", "stop",
+              OUT_OF_MEMORY)  # fmt: skip
 STANDSTILLS = ("hang", "freeze", "stop")
 SHARE = 1 / 5000  # of steps in which the environment of ``--learn`` raises
 LAYOUTS = (SerialSampler, CpuSampler, GpuSampler, AlternatingSampler)
@@ -75,6 +81,8 @@ class ChaosEnv(FaultyEnv):
             return super().step(action)
         os.pwrite(self._orders, b"\0", self._index)
         fault = (*OF_ENVS, *OF_WORKERS)[order - 1]
+        if fault == OUT_OF_MEMORY:
+            surroundings.run_out_of_memory()
         if fault in DISASTERS:
             DISASTERS[fault](self)
         return LIES[fault](super().step(action))
@@ -93,6 +101,8 @@ def heal(SamplerCls: Any, n_faults: int, seed: int) -> dict[str, Any]:
     """
     rng = np.random.default_rng(seed)
     kinds = [*OF_ENVS, *(() if SamplerCls is SerialSampler else OF_WORKERS)]
+    if not surroundings.can_run_out_of_memory():
+        kinds = [kind for kind in kinds if kind != OUT_OF_MEMORY]
     with tempfile.TemporaryDirectory() as directory:
         orders = Path(directory, "orders")
         orders.write_bytes(bytes(B))
@@ -131,11 +141,13 @@ def heal(SamplerCls: Any, n_faults: int, seed: int) -> dict[str, Any]:
                         late.append((taken, str(fault)))
         finally:
             sampler.shutdown()
+            surroundings.remove_cgroups()
     usual = statistics.median(plain)
     extra = [s - usual - TIMEOUT_S * (fault in STANDSTILLS) for s, fault in late]
     return {
         "layout": SamplerCls.__name__,
         "faults": len(faults),
+        "kinds": sorted({*faults}),
         "batches": n_batches,
         "void": rows.n_void / (n_batches * T * B),
         "median_extra_s": statistics.median(extra),
@@ -205,6 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", type=int, default=200, help="faults of all layouts (200)")
     parser.add_argument("--seed", type=int, default=0, help="of the series (0)")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="where the JSON goes")
+    names = [*(cls.__name__ for cls in LAYOUTS), *surroundings.AROUND]
+    parser.add_argument("--only", choices=names, help="one row of the table (all)")
     parser.add_argument("--learn", action="store_true", help="compare learning instead")
     settings = parser.parse_args(arguments)
     if settings.learn:
@@ -215,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start, results = time.monotonic(), []
     run_in_child(os.getpid)  # starts what stays open
     before = take_stock()
-    for SamplerCls in LAYOUTS:
+    for SamplerCls in [cls for cls in LAYOUTS if settings.only in (None, cls.__name__)]:
         row = heal(SamplerCls, -(-settings.faults // len(LAYOUTS)), settings.seed)
         results.append(row)
         print(
@@ -224,6 +238,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
     assert not (left := left_since(before)), left
+    for name in [name for name in surroundings.AROUND if settings.only in (None, name)]:
+        with tempfile.TemporaryDirectory() as directory:
+            row = surroundings.AROUND[name](Path(directory), -(-settings.faults // 40))
+        results.append({"layout": name, **row})
+        print(f"{name:20} {row['faults']:6d} {row.get('extra_s', 0.0):33.2f}", flush=True)
     result = {
         "command": " ".join(["python -m benchmarks.chaos --heal", *(arguments or [])]),
         "machine": describe_machine(),
