@@ -24,7 +24,7 @@ try:
     )
     from ruamel.yaml.scalarbool import ScalarBoolean
 except ImportError as error:
-    raise missing_extra("A sweep file", "sweep", error.name) from error
+    raise missing_extra("A sweep or report", "sweep", error.name) from error
 
 MAX_BYTES = 100_000
 MAX_VALUES = 100_000  # with the aliases of YAML replaced by what they refer to

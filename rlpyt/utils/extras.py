@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).parents[2]  # of a clone
+PACKAGES = {"PIL": "pillow", "cv2": "opencv-python-headless", "ruamel": "ruamel.yaml"}  # by module
 
 
 def install_command(*extras: str) -> str:
@@ -31,8 +32,9 @@ def install_command(*extras: str) -> str:
     return f"pip install {flag}'{source}[{names}]'"
 
 
-def missing_extra(what: str, extra: str, package: str | None) -> ImportError:
+def missing_extra(what: str, extra: str, module: str | None) -> ImportError:
     """Return the error that something needs a package of an extra, which is missing."""
-    needed = (package or extra).partition(".")[0]
-    said = f"{what} needs the package {needed}. Run: {install_command(extra)}"
+    needed = (module or extra).partition(".")[0]
+    package = PACKAGES.get(needed, needed)
+    said = f"{what} needs the package {package}. Run: {install_command(extra)}"
     return ImportError(said, name=needed)

@@ -47,7 +47,10 @@ def test_without_metadata_the_clone_is_installed(tmp_path, monkeypatch):
     assert install_command("hub") == f"pip install -e '{tmp_path}[hub]'"
 
 
-def test_the_error_names_the_package():
-    error = missing_extra("A plot", "plot", "matplotlib")
-    assert error.name == "matplotlib"
-    assert str(error).startswith("A plot needs the package matplotlib. Run: pip install ")
+@pytest.mark.parametrize(
+    "module,package", [("matplotlib.pyplot", "matplotlib"), ("ruamel", "ruamel.yaml")]
+)
+def test_the_error_names_the_package(module, package):
+    error = missing_extra("A plot", "plot", module)
+    assert error.name == module.partition(".")[0]
+    assert str(error).startswith(f"A plot needs the package {package}. Run: pip install ")
