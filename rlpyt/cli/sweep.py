@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Start many runs, as many at a time as the hardware has slots.
 
-FILE is a sweep file (docs/sweep_files.md) with the settings that the runs share and vary.
+FILE is a sweep file with the settings that the runs share and vary (docs/sweep_files.md):
+
+  train: ppo
+  env: CartPole-v1
+  options: {steps: 50_000}
+  grid: {algo.learning_rate: [1e-3, 3e-4]}
+  seeds: 2
+
 DIR is the directory of a sweep that was stopped or whose launcher was killed; its remaining runs
 are started.
 SCRIPT.py is a launch script that calls run_experiments; further arguments are passed to it.

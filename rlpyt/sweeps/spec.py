@@ -7,12 +7,13 @@ import math
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
+from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.settings import fitted
 from rlpyt.sweeps.documents import Lines, blaming, read_document
 from rlpyt.sweeps.slots import read_code
@@ -25,8 +26,13 @@ from rlpyt.utils.seed import check_seed
 MOST_RUNS = 100_000  # that a file may allow
 KINDS = ("uniform", "log_uniform", "integer", "choice")
 RESOURCES = {"cpus_per_run": 1, "gpus_per_run": 0, "max_parallel": 1}  # least values
-# Keys of config.json that have their own key in a sweep file.
-ELSEWHERE = {"algo_name": "train", "env": "env", "seed": "seeds"}
+# Keys of config.json, and other names, that have their own key in a sweep file.
+ELSEWHERE = {
+    **dict.fromkeys(("algo", "algo_name", "algorithm"), "train"),
+    **dict.fromkeys(("env", "env_id", "environment"), "env"),
+    "seed": "seeds",
+}
+SETTINGS = {setting.name for setting in fields(RunOptions)}
 
 
 @dataclass(frozen=True)
@@ -237,7 +243,7 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
             if key in RESOURCES:
                 raise ValueError(f"{key} belongs to resources; use resources: {{{key}: {value}}}.")
             if key not in known:
-                raise UnknownName("key", key, known)
+                _refuse_key(key, value, known)
             values[key] = _READERS[key](value) if key in _READERS else fitted(value, hints[key])
             if key == "script":
                 values[key] = _beside(home or path.parent, value)
@@ -248,6 +254,14 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
         if values.get("max_runs", 0) > MOST_RUNS:
             raise ValueError(f"max_runs must be at most {MOST_RUNS:,}. Use --yes for more.")
     return SweepSpec(**values, path=path, lines=lines)
+
+
+def _refuse_key(key: Any, value: Any, known: set[str]) -> NoReturn:
+    if key in ELSEWHERE and not isinstance(value, Mapping):
+        raise ValueError(f"{key} is not a key of sweep files; use {ELSEWHERE[key]}: {value}.")
+    if str(key).partition(".")[0] in SETTINGS:
+        raise ValueError(f"{key} is a setting; give it under options, or its values under grid.")
+    raise UnknownName("key", key, known)
 
 
 def read_draw(item: Any) -> Draw:

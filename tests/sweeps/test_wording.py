@@ -33,6 +33,16 @@ MESSAGES = {
             "sample_seed, script, search, seeds, slots, title, train, where."
         ),
     ),
+    "another name": (
+        ValueError,
+        lambda: sweep("algo: ppo\nenv: CartPole-v1\n"),
+        "sweep.yaml:1: algo is not a key of sweep files; use train: ppo.",
+    ),
+    "setting": (
+        ValueError,
+        lambda: ppo("algo:\n  learning_rate: 1e-3\n"),
+        "sweep.yaml:3: algo is a setting; give it under options, or its values under grid.",
+    ),
     "type": (
         TypeError,
         lambda: ppo("grid:\n  algo.epochs: [1, two]\n"),
