@@ -89,11 +89,13 @@ def run_status(run_dir: Path) -> dict[str, Any]:
     """
     table, lock, options = run_dir / "progress.csv", RunLock(run_dir), read_options(run_dir)
     row, pid = last_row(table), lock.process()
+    batch = options.ranks * options.sampler.batch_T * options.sampler.batch_B
     return {
         "run": options.title,
         "owner": lock.owner(),
         "steps": row.get(STEPS),
         "total_steps": options.steps,
+        "complete": bool(row) and options.steps - row[STEPS] < batch,  # whole batches
         "steps_per_second": row.get(SPEED),
         "return": row.get("ReturnAverage"),
         "seconds_since_row": time.time() - table.stat().st_mtime if row else None,
@@ -163,7 +165,7 @@ def _run_lines(found: Mapping[str, Any]) -> list[str]:
         parts.append(f"{found['void_steps']:,.0f} void steps")
     if found["dropped_envs"]:
         parts.append(f"{found['dropped_envs']:.0f} environments dropped")
-    parts.append(found["owner"] or "not running")
+    parts.append(found["owner"] or ("complete" if found["complete"] else "not running"))
     columns = ["process", "pid", "state", "core", "memory", "for"]
     rows = [
         (p["name"], p["pid"], p["state"], f"{p['core']:.0%}", f"{p['memory'] / 2**20:,.0f} MB",

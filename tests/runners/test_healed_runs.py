@@ -122,7 +122,7 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
     assert {"worker 0", "worker 1"} <= {line[:8] for line in others}
     capsys.readouterr()
     status.main([str(tmp_path / "run")])
-    assert capsys.readouterr().out.splitlines()[0].endswith("not running")
+    assert capsys.readouterr().out.splitlines()[0].endswith("complete")
 
 
 @pytest.mark.parametrize("given", [None, "raise", "restart", RESTART])
