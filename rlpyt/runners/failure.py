@@ -67,6 +67,11 @@ def load(directory: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: there is none, or it is damaged.
     """
+    if not directory.exists():
+        raise checkpoint.CheckpointError(
+            f"{directory} does not exist: the run did not end in NaN or infinity, or has no "
+            "checkpoints."
+        )
     loaded = checkpoint.load_checkpoint(directory)
     try:
         return _rebuilt(loaded.state["failure"])
