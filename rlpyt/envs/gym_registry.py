@@ -166,8 +166,8 @@ def _unknown_id_message(env_id: str) -> str:
             f"{in_module!r}, or give the class or a function that makes it instead of the id."
         )
     return (
-        f"no environment is registered as {env_id!r}; nearest: {close}. Ids of Atari are ALE/..., "
-        f"those of MinAtar are MinAtar/...; both need an extra: "
+        f"no environment is registered as {env_id!r}; nearest: {close}. Atari (ALE/Pong-v5, or "
+        "pong) and MinAtar (MinAtar/Breakout-v1) need an extra: "
         f"{install_command('atari', 'minatar')}. For a custom environment, import its package or "
         "call gymnasium.register first."
     )
