@@ -8,6 +8,8 @@ import runpy
 from pathlib import Path
 from pkgutil import resolve_name
 
+from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.util.inspect import stringify_signature
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +24,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.linkcode",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_design",
 ]
@@ -48,6 +49,8 @@ autodoc_preserve_defaults = True
 HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
 MARKS = re.compile(r"(`[^`]*`)|(?<![\\*\w])(\*(?=\w)|\|)")  # of [*lead, A] and |x|, outside of code
 FILE_LINK = re.compile(r"\[[\w./]+\.md\](?=\([\w./]+\.md(#[\w-]+)?\))")  # [page.md](page.md)
+BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+COMMANDS = ("rlpyt ", "python ", "pip ", "make ", "git ", "torchrun ", "export ")
 RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
 
 
@@ -77,8 +80,15 @@ def results(experiments):
     return "\n".join(rows)
 
 
+def as_shell(block):
+    """Return a block, as one of the shell if it has no language and begins with a command."""
+    shell = not block[1] and block[2].startswith(COMMANDS)
+    return f"```bash\n{block[2]}```" if shell else block[0]
+
+
 def complete(app, name, source):
     """Insert generated tables and titles in links; files outside ``docs`` are on GitHub."""
+    source[0] = BLOCK.sub(as_shell, source[0])
     source[0] = HYPERPARAMETERS.sub(lambda found: hyperparameters(found[1]), source[0])
     source[0] = RESULTS.sub(lambda found: results(found[1]), source[0])
     outside = "](" + "../" * (1 + name.count("/"))
@@ -129,8 +139,20 @@ def skip(app, what, name, member, skipped, options):
     return None if str(getattr(member, "__module__", "rlpyt")).startswith("rlpyt") else True
 
 
+def formula(translator, node):
+    """Write a formula as MathML, which browsers show without scripts and without a network."""
+    latex = node.astext()
+    if isinstance(node, nodes.math_block):
+        lines = rf"\begin{{split}} {latex} \end{{split}}" if r"\\" in latex else latex
+        translator.body.append(f'<div class="formula">{convert(lines, display="block")}</div>')
+    else:
+        translator.body.append(convert(latex))
+    raise nodes.SkipNode
+
+
 def setup(app):
     """Connect the functions above."""
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("source-read", complete)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", escape)
