@@ -17,6 +17,7 @@ import psutil
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
+from rlpyt.experiments import script_runs
 from rlpyt.experiments.options import CONFIG, read_options
 from rlpyt.samplers.fault_policy import HEALED
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
@@ -34,6 +35,7 @@ is over; Ctrl-C stops the display, not the sweep. For the directory of a run: it
 whether each of its processes computes, waits or is stopped."""
 
 STEPS, SPEED = "Diagnostics/CumSteps", "Diagnostics/StepsPerSecond"
+ITERATIONS = ("Diagnostics/SamplerIteration", "Diagnostics/Iteration")  # the former: asynchronous
 LOG_BYTES = 1_000_000  # of the log in which the last fault is looked for
 CPU_S = 0.5  # time over which the use of a core is measured
 
@@ -66,7 +68,7 @@ def main(args: Sequence[str]) -> int:
     command = parse(Status, args, prog="rlpyt status", description=DESCRIPTION)
     if not 0 < command.interval_s < float("inf"):
         raise UsageError(f"--interval-s must be positive and finite, got {command.interval_s:g}.")
-    if (command.directory / CONFIG).exists():
+    if (command.directory / CONFIG).exists() or script_runs.exists(command.directory):
         found = run_status(command.directory)
         say(json.dumps(found, indent=1) if command.json else "\n".join(_run_lines(found)))
         return 0
@@ -87,15 +89,17 @@ def run_status(run_dir: Path) -> dict[str, Any]:
     Each process has a name, ``pid``, ``state`` of the operating system, the share of a ``core``
     that it uses now, the resident ``memory`` in bytes, and the ``seconds`` since its start.
     """
-    table, lock, options = run_dir / "progress.csv", RunLock(run_dir), read_options(run_dir)
+    table, lock = run_dir / "progress.csv", RunLock(run_dir)
     row, pid = last_row(table), lock.process()
-    batch = options.ranks * options.sampler.batch_T * options.sampler.batch_B
+    title, total = _described(run_dir)
+    itr = next((row[name] for name in ITERATIONS if name in row), None)
+    batch = 0 if itr is None else row[STEPS] / (itr + 1)
     return {
-        "run": options.title,
+        "run": title,
         "owner": lock.owner(),
         "steps": row.get(STEPS),
-        "total_steps": options.steps,
-        "complete": bool(row) and options.steps - row[STEPS] < batch,  # whole batches
+        "total_steps": total,
+        "complete": total - row.get(STEPS, 0) < batch,  # a run has whole batches
         "steps_per_second": row.get(SPEED),
         "return": row.get("ReturnAverage"),
         "seconds_since_row": time.time() - table.stat().st_mtime if row else None,
@@ -106,6 +110,15 @@ def run_status(run_dir: Path) -> dict[str, Any]:
         "last_fault": _last_fault(run_dir / "debug.log"),
         "processes": [] if pid is None else _family(pid),
     }
+
+
+def _described(run_dir: Path) -> tuple[str, int]:
+    """Return the title of a run, and its number of steps."""
+    if (run_dir / CONFIG).exists():
+        options = read_options(run_dir)
+        return options.title, options.steps
+    script = script_runs.ScriptRun(run_dir, trust=True)  # its parts are only read
+    return script.name, script.n_steps
 
 
 def _last_fault(log: Path) -> str | None:

@@ -84,6 +84,14 @@ def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path, capsys):
     assert "has its devices, ranks and sampler" in capsys.readouterr().err
 
 
+def test_the_status_of_a_script_is_shown(tmp_path, capsys):
+    trained(tmp_path, n_itr=N_ITR + 0.5)
+    rlpyt_command("status", str(tmp_path))
+    *_, said = capsys.readouterr().out.splitlines()
+    assert said.startswith("PenalizedPPO on cartpole: 192 of 208 steps ")
+    assert said.endswith(" complete")
+
+
 def test_what_has_no_description_is_named(tmp_path, capsys):
     runner = runner_for(hooks=[SimpleNamespace(on_log=lambda runner, row: None)])
     with run_context(tmp_path, 0, "script"):
