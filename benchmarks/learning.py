@@ -545,17 +545,9 @@ def overview(name: str) -> str:
 
     The interval is that of the mean over seeds, by bootstrap.
     """
-    columns = [
-        "task",
-        "algorithm",
-        "steps",
-        "seeds",
-        "mean",
-        "95 % interval",
-        "solved at",
-        "solved",
-    ]
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    columns = "task | algorithm | solved | mean | 95 % interval | solved at | steps | seeds"
+    early = False
+    lines = [f"| {columns} |", "|---" * 8 + "|"]
     rng = np.random.default_rng(0)
     for name_of in OVERVIEW[name]:
         if (e := EXPERIMENTS[name_of].shown) is None:
@@ -565,11 +557,16 @@ def overview(name: str) -> str:
         drawn = rng.choice(returns, (10_000, len(returns))).mean(1)
         interval = ", ".join(_returns([x]) for x in np.percentile(drawn, (2.5, 97.5)))
         level = LEVELS[env]
+        solved = "yes" if returns.mean() >= level else "no"
         lines.append(
-            f"| {env} | {algo}{WITH.get(name_of, '')} | {int(flags[flags.index('--steps') + 1]):,} "
-            f"| {len(returns)}{' early' * _is_early(e)} | {_returns([returns.mean()])} "
-            f"| {interval} | {_returns([level])} | {'yes' if returns.mean() >= level else 'no'} |"
+            f"| {env} | {algo}{WITH.get(name_of, '')} | {solved} "
+            f"| {_returns([returns.mean()])} | {interval} | {_returns([level])} "
+            f"| {int(flags[flags.index('--steps') + 1]):,} "
+            f"| {len(returns)}{' early' * _is_early(e)} |"
         )
+        early |= _is_early(e)
+    if early:
+        lines += ["", '"early": seeds on which settings were chosen, until the others are run.']
     return "\n".join(lines)
 
 
