@@ -60,7 +60,8 @@ def main(steps: int = 60_000, log_dir: Path = Path("data/resume")) -> None:
     logger.set_console(False)  # the tables are in debug.log of each run
     log_dir = log_dir.absolute()
     train(steps, log_dir, run_id=0, hooks=[StopHalfWay()])
-    resumed = rlpyt.load(train(steps, log_dir, run_id=0, resume=True))
+    # A resumed run has the same hooks, or warns; this one does nothing after half of the steps.
+    resumed = rlpyt.load(train(steps, log_dir, run_id=0, resume=True, hooks=[StopHalfWay()]))
     uninterrupted = rlpyt.load(train(steps, log_dir, run_id=1))
 
     a, b = uninterrupted.agent.state_dict(), resumed.agent.state_dict()
