@@ -34,7 +34,9 @@ import numpy as np
 
 from benchmarks.harness import describe_machine
 from rlpyt.utils.logging.progress_csv import read_progress
-from rlpyt.vis.curves import plot_runs
+from rlpyt.vis import style
+from rlpyt.vis.curves import draw_curves
+from rlpyt.vis.grouping import RunRecord, natural_key, read_runs
 from rlpyt.vis.results import Curve, Results, base_of, compare, published
 
 ROOT = Path(__file__).parents[1]
@@ -423,6 +425,12 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
                          ["sac-Pendulum-earlier", "sac-bfloat16-Pendulum"]),
 }  # fmt: skip
 
+# Algorithms that share figures, each with a color of its own in all of them.
+FAMILIES = (
+    ("ppo", "a2c", "vtrace", "impala", "r2d1"),
+    ("dqn", "ddqn", "catdqn", "rainbow", "qrdqn", "iqn", "pqn"),
+    ("sac", "td3", "ddpg", "sac_v", "crossq"),
+)
 # Published curves that a figure shows beside those of its runs.
 BESIDE = {"published-ppo": ["PPO (on-policy)"], "published-crossq": ["CrossQ", "SAC"]}
 
@@ -670,19 +678,39 @@ def report() -> None:
 
 def _plot(figure: str) -> Path:
     """Draw a figure, with published curves as runs of their own; return its path."""
-    runs, path = _figure_runs(figure), IMAGES / f"{figure}.png"
-    if figure not in BESIDE:
-        return plot_runs(runs, path)
+    runs, path, beside = _figure_runs(figure), IMAGES / f"{figure}.png", BESIDE.get(figure, [])
     experiments = [EXPERIMENTS[name] for name in FIGURES[figure][1]]
     last = {base_of(shlex.split(e.command)[2]): e for e in experiments if e.complete}
     with tempfile.TemporaryDirectory() as folder:
-        for name in BESIDE[figure]:
+        for name in beside:
             for task, curves in published(name).curves.popitem()[1].items():
                 if (e := last.get(base_of(task))) is not None:
                     for seed, curve in enumerate(curves):
                         runs.append(Path(folder, f"{name}, published", task, f"run_{seed}"))
                         _write_curve(runs[-1], shlex.split(e.command), curve)
-        return plot_runs(runs, path, label=lambda run: _label_beside(run, folder))
+        records = [
+            replace(run, label=_label_beside(run.path, folder) if beside else _without_task(run))
+            for run in read_runs(*runs)
+        ]
+        look = _looks(sorted({run.label for run in records}, key=natural_key))
+        return style.save(draw_curves(records, title=FIGURES[figure][0], look=look), path)
+
+
+def _looks(labels: list[str]) -> style.Looks:
+    """Return the color of each label's algorithm, and line styles for its variants."""
+    colors = {algo: color for family in FAMILIES for algo, color in zip(family, style.COLORS)}
+    looks: dict[str, dict[str, Any]] = {}
+    for label in labels:
+        color = next(colors[word] for word in re.findall(r"\w+", label.lower()) if word in colors)
+        variants = sum(look["color"] == color for look in looks.values())
+        looks[label] = {"color": color, "linestyle": style.LINE_STYLES[variants % 4]}
+    return looks
+
+
+def _without_task(run: RunRecord) -> str:
+    """Return the label of a run without the task, which the figure or its panel names."""
+    task = re.sub(r".*/|-v\d+$", "", run.environment)  # CartPole of CartPole-v1
+    return run.label.replace(f"-{task}", "")
 
 
 def _label_beside(run: Path, folder: str) -> str:

@@ -36,6 +36,18 @@ def test_figures_of_the_page_are_drawn_from_the_kept_curves():
     assert [name for name in on_page if not (learning.IMAGES / f"{name}.png").exists()] == []
 
 
+@pytest.mark.parametrize("figure", learning.FIGURES)
+def test_algorithms_have_one_color_and_their_variants_differ(figure):
+    known = {algo for family in learning.FAMILIES for algo in family}
+    looks = learning._looks(learning.FIGURES[figure][1])
+    colors = {}
+    for label, look in looks.items():
+        (algo,) = known & set(re.findall(r"\w+", label))
+        colors.setdefault(algo, set()).add(look["color"])
+    assert all(len(found) == 1 for found in colors.values())
+    assert len(set.union(*colors.values())) == len(colors)
+
+
 def test_no_table_of_the_page_has_numbers_without_data():
     blocks = r"<!-- (\w+) [\w -]+ -->.*?<!-- end of \1 -->"
     assert "|" not in re.sub(blocks, "", PAGE, flags=re.S)
