@@ -17,13 +17,15 @@ import psutil
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
+from rlpyt.errors import RlpytError
 from rlpyt.experiments import script_runs
 from rlpyt.experiments.options import CONFIG, read_options
 from rlpyt.samplers.fault_policy import HEALED
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
+from rlpyt.utils.files import read_regular
 from rlpyt.utils.fork_server import TITLE
 from rlpyt.utils.logging.console import printable, say
-from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.lock import HEARTBEAT, RunLock
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted, duration
@@ -37,6 +39,7 @@ whether each of its processes computes, waits or is stopped."""
 STEPS, SPEED = "Diagnostics/CumSteps", "Diagnostics/StepsPerSecond"
 ITERATIONS = ("Diagnostics/SamplerIteration", "Diagnostics/Iteration")  # the former: asynchronous
 LOG_BYTES = 1_000_000  # of the log in which the last fault is looked for
+HEARTBEAT_BYTES = 1_000_000
 CPU_S = 0.5  # time over which the use of a core is measured
 
 ALIGNMENTS = {  # by title of the column
@@ -87,7 +90,8 @@ def run_status(run_dir: Path) -> dict[str, Any]:
     """Return the status of a run on this machine: numbers of its newest row, and its processes.
 
     Each process has a name, ``pid``, ``state`` of the operating system, the share of a ``core``
-    that it uses now, the resident ``memory`` in bytes, and the ``seconds`` since its start.
+    that it uses now, the resident ``memory`` in bytes, and the ``seconds`` since its start; if its
+    parent tells, also what it is ``doing``, and ``for_seconds`` without progress.
     """
     table, lock = run_dir / "progress.csv", RunLock(run_dir)
     row, pid = last_row(table), lock.process()
@@ -108,7 +112,7 @@ def run_status(run_dir: Path) -> dict[str, Any]:
         "dropped_envs": row.get("Diagnostics/DroppedEnvs"),
         "void_steps": row.get("Diagnostics/VoidSteps"),
         "last_fault": _last_fault(run_dir / "debug.log"),
-        "processes": [] if pid is None else _family(pid),
+        "processes": [] if pid is None else _family(pid, _heartbeat(run_dir)),
     }
 
 
@@ -131,7 +135,16 @@ def _last_fault(log: Path) -> str | None:
     return next((line for line in reversed(lines) if HEALED in line), None)
 
 
-def _family(pid: int) -> list[dict[str, Any]]:
+def _heartbeat(run_dir: Path) -> dict[str, tuple[str, float]]:
+    """Return what the processes of a run have been doing a few seconds ago, by pid."""
+    try:
+        found = json.loads(read_regular(run_dir / HEARTBEAT, HEARTBEAT_BYTES))
+        return {pid: (f"{doing}", min(float(s), 1e9)) for pid, (doing, s) in found.items()}
+    except (OSError, RlpytError, ValueError, TypeError, AttributeError):  # none, or damaged
+        return {}
+
+
+def _family(pid: int, heartbeat: Mapping[str, tuple[str, float]]) -> list[dict[str, Any]]:
     """Describe a process and its descendants, without those that end meanwhile."""
     found, family = [], list[psutil.Process]()
     with contextlib.suppress(psutil.Error):
@@ -141,6 +154,7 @@ def _family(pid: int) -> list[dict[str, Any]]:
             process.cpu_percent()
     time.sleep(CPU_S)
     for process in family:
+        doing, seconds = heartbeat.get(str(process.pid), (None, None))
         with contextlib.suppress(psutil.Error):
             found.append(
                 {
@@ -150,6 +164,8 @@ def _family(pid: int) -> list[dict[str, Any]]:
                     "core": process.cpu_percent() / 100,
                     "memory": process.memory_info().rss,
                     "seconds": time.time() - process.create_time(),
+                    "doing": doing,
+                    "for_seconds": seconds,
                 }
             )
     return found
@@ -179,15 +195,22 @@ def _run_lines(found: Mapping[str, Any]) -> list[str]:
     if found["dropped_envs"]:
         parts.append(f"{found['dropped_envs']:.0f} environments dropped")
     parts.append(found["owner"] or ("complete" if found["complete"] else "not running"))
-    columns = ["process", "pid", "state", "core", "memory", "for"]
+    columns = ["process", "pid", "state", "core", "memory", "age", "doing"]
     rows = [
         (p["name"], p["pid"], p["state"], f"{p['core']:.0%}", f"{p['memory'] / 2**20:,.0f} MB",
-         duration(p["seconds"]))
+         duration(p["seconds"]), _doing(p))
         for p in found["processes"]
     ]  # fmt: skip
     table = tabulate(rows, columns, "plain").split("\n") if rows else []
     fault = [f"last fault: {found['last_fault']}"] * bool(found["last_fault"])
     return [" · ".join(parts), *fault, *[""] * bool(rows), *table]
+
+
+def _doing(process: Mapping[str, Any]) -> str:
+    """Return what a process is doing, and for how long if that is more than a moment."""
+    text, seconds = process["doing"] or "", process["for_seconds"] or 0.0
+    text = printable(text if len(text) <= 60 else f"{text[:57]}...")
+    return f"{text} (for {duration(seconds)})" if seconds >= 1 else text
 
 
 def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.processes.child import ChildSpec, Reply
@@ -158,6 +159,7 @@ class ChildGroup:
         self._warned = False
         self._exits: dict[int, tuple[int, str, str]] = {}
         self._failure = ""  # first line of the error after which all children were stopped
+        GROUPS.add(self)
         # Before multiprocessing joins its children at exit, whatever was imported first.
         self._at_exit = Finalize(None, self.shutdown, exitpriority=10)
         self._names = names = [
@@ -392,6 +394,14 @@ class ChildGroup:
             stacks=stacks,
         )
 
+    def activities(self) -> dict[int, tuple[str, float]]:
+        """Return what each child is doing, and for how long without progress [s], by pid."""
+        found = zip(self.processes, self._specs, self._idle_s)
+        return {
+            process.pid: (f"{self._describe(spec)}".removeprefix("while "), seconds)
+            for process, spec, seconds in found
+        }
+
     def ended(self) -> list[tuple[int, str, str]]:
         """Return (rank, how, traceback) of the children that have ended after ``begin``.
 
@@ -428,3 +438,6 @@ class ChildGroup:
             if self._cleanup is not None:
                 self._cleanup()
         self._at_exit.cancel()  # last: after an interrupt the children are stopped at exit
+
+
+GROUPS: WeakSet[ChildGroup] = WeakSet()  # of this process

@@ -3,6 +3,7 @@
 import os
 
 from rlpyt.runners.async_rl import AsyncRlBase
+from rlpyt.runners.heartbeat import HeartbeatHook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.runners.runner import MinibatchRlBase
 from rlpyt.runners.sync_rl import SyncRlMixin
@@ -35,7 +36,7 @@ def in_one_process(runner: MinibatchRlBase) -> MinibatchRlBase:
         affinity = runner.affinities[0]
     else:
         runner.sampler = sampler
-        return runner
+        return _in_one_thread(runner)
     kind = MinibatchRlEval if runner._eval else MinibatchRl
     alone = kind(
         algo=runner.algo,
@@ -52,7 +53,12 @@ def in_one_process(runner: MinibatchRlBase) -> MinibatchRlBase:
         eval_interval_steps=runner.eval_interval_steps,
     )
     alone.log_traj_window = runner.log_traj_window
-    return alone
+    return _in_one_thread(alone)
+
+
+def _in_one_thread(runner: MinibatchRlBase) -> MinibatchRlBase:
+    runner.hooks = [hook for hook in runner.hooks if not isinstance(hook, HeartbeatHook)]
+    return runner
 
 
 def _serial(sampler: BaseSampler) -> BaseSampler:

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.runners.checkpointing import CheckpointedRunner
+from rlpyt.runners.heartbeat import HeartbeatHook
 from rlpyt.runners.hooks import (
     CheckpointHook,
     EvalHook,
@@ -138,7 +139,7 @@ class MinibatchRlBase(CheckpointedRunner):
         super().__init__(checkpoint_dir, resume_from)
         check_hooks(hooks)
         own_hooks = [*self.own_hooks(), CheckpointHook(checkpoint_interval_steps)]
-        self.hooks = [*own_hooks, *hooks]
+        self.hooks = [*own_hooks, *hooks, HeartbeatHook()]
         self._n_own_hooks = len(own_hooks)
         self.rank, self.world_size = 0, 1
         self.min_itr_learn = self.algo.min_itr_learn

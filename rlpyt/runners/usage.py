@@ -33,6 +33,11 @@ class PhaseClock:
         self._phase, self._since = phase, now
         return ended
 
+    @property
+    def current(self) -> tuple[str, float]:
+        """Phase, and the time of ``time.perf_counter`` at which it has begun or was read."""
+        return self._phase, self._since
+
     def read(self) -> dict[str, float]:
         """Return the seconds by phase until now."""
         self.switch(self._phase)

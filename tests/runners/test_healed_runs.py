@@ -10,6 +10,7 @@ import rlpyt
 from rlpyt.cli import status
 from rlpyt.envs.toy import CountEnv
 from rlpyt.experiments.api import options_of
+from rlpyt.runners.heartbeat import HeartbeatHook
 from rlpyt.samplers.fault_policy import RESTART
 from tests.faulty import FaultError, FaultyEnv
 
@@ -108,6 +109,8 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
     class Look(rlpyt.Hook):
         def on_iteration(self, runner, itr):
             if itr == 12:
+                (heartbeat,) = (x for x in runner.hooks if isinstance(x, HeartbeatHook))
+                heartbeat.write(runner)
                 capsys.readouterr()
                 status.main([str(tmp_path / "run")])
                 seen.append(capsys.readouterr().out)
@@ -117,12 +120,15 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
     title, fault, _, columns, training, *others = seen[0].splitlines()
     assert fault.startswith("last fault: ") and "told to fail in step, call 40" in fault
     assert "a2c on " in title and "of 1,024 steps" in title and " void steps · process " in title
-    assert columns.split() == ["process", "pid", "state", "core", "memory", "for"]
+    assert columns.split() == ["process", "pid", "state", "core", "memory", "age", "doing"]
     assert training.split()[:3] == ["training", str(os.getpid()), "running"]
     assert {"worker 0", "worker 1"} <= {line[:8] for line in others}
+    assert "logging, iteration 12" in training
+    assert sum("between batches with environments " in line for line in others) == 2
     capsys.readouterr()
     status.main([str(tmp_path / "run")])
     assert capsys.readouterr().out.splitlines()[0].endswith("complete")
+    assert not (tmp_path / "run" / "heartbeat.json").exists()
 
 
 @pytest.mark.parametrize("given", [None, "raise", "restart", RESTART])
