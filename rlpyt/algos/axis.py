@@ -38,6 +38,7 @@ CACHES = {"_flat_weights", "_flat_weight_refs"}  # of torch's LSTM, renewed in e
 # Numbers of agents that differ between agents and change: of exploration, and counts.
 NOT_IN_LOSSES = {"eps_init", "eps_final", "eps_final_min", "eps_eval", "eps_sample", "_epsilon"}
 NOT_IN_LOSSES |= {"_version", "policy_updates"}
+LONGEST = 1000  # elements of a container that are compared
 ALONE = object()  # result of a loss that its agent has to evaluate itself
 
 
@@ -97,7 +98,10 @@ class AgentAxis:
         self._places.pop(algo, None)
         self._used.pop(algo, None)
         self._checked = {(name, other) for name, other in self._checked if other is not algo}
-        self._stacks.clear()  # of groups with this agent, and of others, which are made again
+        self._forget_stacks()  # of groups with this agent, and of others, which are made again
+
+    def _forget_stacks(self) -> None:
+        self._stacks.clear()
         self._steps.clear()
         self._owners.clear()
 
@@ -108,14 +112,19 @@ class AgentAxis:
         return self._places[algo]
 
     def signature(self, algo: RlAlgorithm) -> Hashable:
-        """Return what two agents must have in common to be evaluated as one."""
-        places = [(key, owner[key]) for owner, key in self.places(algo)]
+        """Return what two agents must have in common to be evaluated as one, as it is now."""
+        places, before = places_of(algo), self._places.get(algo, [])
+        if len(places) != len(before) or not all(map(is_same_place, places, before)):
+            self._places[algo] = places
+            self._forget_stacks()
+        tensors = [(key, owner[key]) for owner, key in places]
         plain = ((k, v) for k, v in vars(algo).items() if v is None or isinstance(v, bool | str))
         cls: Any = type(algo)
         given = ((k, vars(algo).get(k)) for k in sorted(discrete_settings(cls)))
         whole = ((k, repr(v)) for k, v in given if isinstance(v, int | tuple | list | dict))
-        shapes = tuple((key, x.shape, x.dtype) for key, x in places)
-        return cls, type(algo.agent), shapes, tuple(plain), tuple(whole)
+        shapes = tuple((key, x.shape, x.dtype, x.requires_grad) for key, x in tensors)
+        own = () if cls.__module__.startswith("rlpyt.") else tuple(state_of_custom(algo))
+        return cls, type(algo.agent), shapes, (*plain, *whole), numbers_of(algo), own
 
     def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
         """Evaluate a method of all algorithms.
@@ -187,9 +196,7 @@ class AgentAxis:
         template, key = algos[0], tuple(map(id, algos))
         if key not in self._stacks:
             if len(self._stacks) > len(self._places):  # of groups that existed for a moment
-                self._stacks.clear()
-                self._steps.clear()
-                self._owners.clear()
+                self._forget_stacks()
             self._stacks[key] = Stack([self.places(algo) for algo in algos])
         stack = self._stacks[key] = self._stacks[key].updated()
         places = [*stack.places[0]]
@@ -377,6 +384,34 @@ def numbers_of(algo: RlAlgorithm) -> tuple[float | str, ...]:
     return tuple(x for _, x in pairs if isinstance(x, int | float | str))
 
 
+def is_same_place(a: Place, b: Place) -> bool:
+    """Return True for the same key of the same dictionary."""
+    return a[0] is b[0] and a[1] == b[1]
+
+
+def state_of_custom(algo: RlAlgorithm) -> Iterator[Hashable]:
+    """Yield what a custom loss may read of its algorithm besides tensors and fractions."""
+    for name, value in vars(algo).items():
+        if not isinstance(value, Tensor | float | np.floating):
+            yield name, comparable(value)
+
+
+def comparable(x: Any, depth: int = 6) -> Hashable:
+    """Return something that is equal for equal values of data in containers and own objects."""
+    kind: Any = type(x)
+    if x is None or isinstance(x, bool | int | float | str | np.generic):
+        return x  # type: ignore[no-any-return]
+    if isinstance(x, np.ndarray):
+        return x.tobytes()
+    if kind in (list, tuple, set, deque, dict):
+        items = [*x.items()] if kind is dict else x
+        fits = depth and len(x) <= LONGEST
+        return tuple(comparable(y, depth - 1) for y in items) if fits else id(x)
+    if callable(x) or kind.__module__.partition(".")[0] in ("rlpyt", "torch", "builtins"):
+        return id(x) if isinstance(x, Tensor) else kind  # the former: of its agent alone
+    return kind, comparable({**getattr(x, "__dict__", {})}, depth - 1)
+
+
 def undone(attributes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
     """Undo changes of attributes; return the names of those that were changed.
 
@@ -433,7 +468,7 @@ def differing_numbers(algos: Sequence[RlAlgorithm]) -> list[str]:
     return [
         k
         for k, v in first.items()
-        if (isinstance(v, float) or (type(v) is int and k in real))
+        if (isinstance(v, float | np.floating) or (type(v) is int and k in real))
         and k != "progress"
         and any(other[k] != v for other in others)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -86,7 +87,8 @@ class StackedStep:
         self._began = False
         self._places = places
         self._states: list[Tensor] = []  # stacked states of Adam
-        self._stacked_states: Any = None  # what they are the states of
+        self._trained: Any = None  # what they are the states of
+        self._firsts: list[Any] = []
 
     def take(self, losses: Sequence[Mapping[str, Tensor]], stacks: Sequence[Tensor]) -> list[Any]:
         """Take the steps.
@@ -246,10 +248,10 @@ class StackedStep:
 
     def _stack_states(self, optimizers: Sequence[Any], trained: Sequence[Sequence[int]]) -> bool:
         """Stack Adam's states; return False before the first step, which creates them."""
-        # Loading a state replaces the dictionary.
-        current = [[id(o.state) for o in optimizers], trained]
+        # Loading or clearing states replaces that of a parameter.
+        firsts = [next(iter(o.state.values()), None) for o in optimizers]
         owned = all(self._owners.get(o) is self for o in optimizers)
-        if owned and current == self._stacked_states:
+        if owned and trained == self._trained and all(map(is_, firsts, self._firsts)):
             return True
         found: list[list[dict[str, Tensor]]] = []  # by parameter, then by agent
         for k, (group, indices) in enumerate(zip(self._groups, trained)):
@@ -260,7 +262,7 @@ class StackedStep:
         own = [[state[slot] for state in states] for slot in SLOTS for states in found]
         with torch.no_grad():
             self._states = [x.requires_grad_(False) for x in stack_in_place(own, [])]
-        self._stacked_states = current
+        self._trained, self._firsts = trained, firsts
         self._owners.update(dict.fromkeys(optimizers, self))
         return True
 

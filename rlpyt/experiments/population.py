@@ -18,14 +18,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.axis import (
-    ALONE,
-    AgentAxis,
-    Inputs,
-    Trainee,
-    all_leaves,
-    numbers_of,
-)
+from rlpyt.algos.axis import ALONE, AgentAxis, Inputs, Trainee, all_leaves
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.build import build_algo
@@ -94,16 +87,11 @@ class OneOfMany(Hook):
         self.trainee = Trainee(algo, self.member.state.torch)
         # Losses also read numbers of the agent, which depend on its arguments and on the spaces.
         given = self.given, repr(algo.agent.env_spaces)
-        first = self.axis.signature(algo)
-        self._numbers = numbers_of(algo)
-
         custom = not type(algo).__module__.startswith("rlpyt.")
+        self._signature = self.axis.signature(algo)
 
         def kind() -> Hashable:
-            settings = self.axis.signature(algo) if algo.changes else first
-            # A custom loss may read counts, such as that of updates, in which agents may differ.
-            counts = [x for x in vars(algo).values() if type(x) is int] if custom else ()
-            return settings, given, self._numbers, *counts
+            return self.axis.signature(algo) if custom else self._signature, given
 
         def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
             name = function.__name__
@@ -126,9 +114,9 @@ class OneOfMany(Hook):
             steps[name] = AskedStep(step, self.member, kind, name)
 
     def on_iteration(self, runner: Any, itr: int) -> None:
-        """Compute the run apart from others whose agents have other numbers, which hooks set."""
+        """Take note of what hooks have changed, which may set the run apart from others."""
         if self.has_hooks:
-            self._numbers = numbers_of(runner.algo)
+            self._signature = self.axis.signature(runner.algo)
 
     def stop_with(self, signal: int) -> None:
         """Stop the run after its iteration, as if it had received a signal."""

@@ -5,7 +5,9 @@ import os
 import random
 import re
 import signal
+import warnings
 import weakref
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -815,6 +817,95 @@ def test_groups_may_change_between_updates_and_within_one(tmp_path, monkeypatch,
     intervals = [settings | {"policy_update_interval": n, "min_steps_learn": 20} for n in (1, 2, 3)]
     runs = [options_for(name, seed, steps=52, algo=own) for seed, own in enumerate(intervals)]
     assert_each_equals_its_own(tmp_path, runs)
+
+
+class Mean:
+    """A mean of what an algorithm has seen."""
+
+    def __init__(self):
+        self.of = {"ends": [0.0]}
+
+
+@dataclass(eq=False)
+class Observant(PPO):
+    """PPO with a penalty by the share of episodes that have ended, which it keeps somewhere."""
+
+    place: str = "object"
+
+    def initialize(self, *args, **kwargs):
+        """Prepare the place."""
+        super().initialize(*args, **kwargs)
+        places = {"object": Mean(), "tensor": None, "numpy": np.float32(0), "model": None}
+        places |= {"deque": deque([0.0], maxlen=3), "array": np.zeros(2), "dict": {"share": 0.0}}
+        self.seen, self.agent.model.share = places[self.place], 0.0
+
+    def optimize_agent(self, itr, samples):
+        """Note the share, so that the loss of the first batch is that of all agents."""
+        result = super().optimize_agent(itr, samples)
+        share = float(samples.env.done.float().mean())
+        if self.place == "object":
+            self.seen.of["ends"][0] += share
+        elif self.place == "tensor":
+            self.seen = torch.tensor(share) if self.seen is None else self.seen + share
+        elif self.place == "numpy":
+            self.seen = np.float32(self.seen + share)
+        elif self.place == "model":
+            self.agent.model.share = share
+        elif self.place == "deque":
+            self.seen.append(share)
+        else:
+            self.seen[0 if self.place == "array" else "share"] += share
+        return result
+
+    def weight(self):
+        """Return the weight of the penalty."""
+        if self.place in ("tensor", "numpy"):
+            return 0.0 if self.seen is None else self.seen
+        if self.place == "deque":
+            return sum(self.seen)
+        if self.place == "model":
+            return self.agent.model.share
+        if self.place == "object":
+            return self.seen.of["ends"][0]
+        return self.seen[0 if self.place == "array" else "share"]
+
+    def loss(self, batch):
+        """Add the penalty."""
+        loss, *others = super().loss(batch)
+        norm = sum((p**2).sum() for p in self.agent.parameters())
+        return loss + 5 * self.weight() * norm, *others
+
+
+@pytest.mark.parametrize("place", ["object", "tensor", "numpy", "model", "deque", "array", "dict"])
+def test_what_a_custom_algorithm_keeps_is_each_agents_own(tmp_path, place):
+    runs = []
+    for seed in range(3):
+        options = options_of(Observant, "CartPole-v1", **PAIRS["ppo"][3])
+        given = {"steps": 256, "seed": seed, "algo": {"place": place}}
+        runs.append(options.updated({**QUIET, **given}))
+    assert_each_equals_its_own(tmp_path, runs)
+
+
+class Interferes(Hook):
+    """Clears the optimizer's state, or freezes a layer in the run with seed 4."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def on_iteration(self, runner, itr):
+        """Do so after two iterations."""
+        if itr == 1 and self.what == "clear":
+            runner.algo.optimizer.state.clear()
+        elif itr == 1 and runner.seed == 4:
+            next(runner.agent.parameters()).requires_grad_(False)
+
+
+@pytest.mark.parametrize("what", ["clear", "freeze"])
+def test_a_hook_can_clear_moments_and_freeze_layers_of_one(tmp_path, what):
+    runs = [options_for("ppo", seed, steps=256) for seed in (3, 4, 5)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not depend on these parameters")
+        assert_each_equals_its_own(tmp_path, runs, [Interferes(what)])
 
 
 class Tallied(Cooled):
