@@ -63,8 +63,10 @@ class AgentAxisMode(TorchFunctionMode):
 
         return self._each(draw)
 
-    def dropout(self, input: Tensor, p: float = 0.5, training: bool = True, *_: Any) -> Tensor:
-        """Apply dropout."""
+    def dropout(
+        self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        """Apply dropout, never in place."""
         if not training or p == 0:
             return input
         return input * self.fill("bernoulli_", input, 1 - p) / (1 - p)

@@ -463,6 +463,8 @@ class Sampler(BaseSampler):
         state: dict[str, Any] = {"stations": stations, "kind": self._resume_key()}
         if any("collector" not in env_worker for env_worker in state["stations"]):
             warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
+        if self._worker_faults is not None:
+            self._log_faults()
         state.update(self.lasting_state())
         if self._env_worker is not None:
             state["surroundings"] = self._surroundings.state_dict()
@@ -492,6 +494,7 @@ class Sampler(BaseSampler):
         if self._task_flow is not None and "curriculum" in state:
             self._task_flow.load_state_dict(state["curriculum"], exact)
         if self._worker_faults is not None and "faults" in state:
+            self._log_faults()  # those of the random steps at the start, which did not happen
             faults = self._worker_faults
             self._n_env_restarts, self._n_void, faults.restarts, faults.lives = state["faults"]
         return exact

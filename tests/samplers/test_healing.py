@@ -228,6 +228,27 @@ def test_faults_in_the_random_steps_at_the_start_are_healed(SamplerCls, fault, t
     assert all(not samples.env.void.any() and samples.env.done.any(0).all() for samples, _ in found)
 
 
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
+def test_faults_before_a_state_is_loaded_are_not_counted(SamplerCls, tmp_path):
+    def started(tally):
+        sampler = SamplerCls(
+            EnvCls=FaultyEnv, batch_T=T, batch_B=B, max_decorrelation_steps=50, on_fault="restart",
+            env_kwargs=dict(fault="raise", at=3, victim=2, tally=str(tmp_path / tally)),
+        )  # fmt: skip
+        sampler.initialize(EchoAgent(), dict(n_workers=2, set_affinity=False), seed=3)
+        return sampler
+
+    first, resumed = started("first"), started("second")
+    try:
+        first.obtain_samples(0)
+        resumed.load_state_dict(first.state_dict())
+        resumed.obtain_samples(1)
+        assert first.statistics()["EnvRestarts"] == resumed.statistics()["EnvRestarts"] == 1
+    finally:
+        first.shutdown()
+        resumed.shutdown()
+
+
 class BuiltOnce(CountEnv):
     """An environment that can be built by one process only."""
 
