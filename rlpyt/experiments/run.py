@@ -89,7 +89,10 @@ def train(
         try:
             return _train(options, run_dir, hooks, resume, finish, debug)
         except RankError as error:
-            if not heals or not rundir.has_checkpoint(run_dir):
+            has_checkpoint = rundir.has_checkpoint(run_dir)
+            if heals and not has_checkpoint:
+                error.add_note("(There is no checkpoint yet from which all ranks can start again.)")
+            if not heals or not has_checkpoint:
                 raise
             before, newest = newest, rundir.newest_checkpoint(run_dir)
             streak = streak + 1 if newest == before else 1  # without a new checkpoint

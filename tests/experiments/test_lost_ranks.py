@@ -64,7 +64,7 @@ def failing(monkeypatch, tmp_path, ends):
         if makes_checkpoint:
             (tmp_path / "checkpoint" / f"checkpoint-{8 + len(calls)}").mkdir(parents=True)
         if error is not None:
-            raise error
+            raise type(error)(*error.args)  # without notes of other tests
 
     monkeypatch.setattr(run, "_train", train)
     monkeypatch.setattr(run.time, "sleep", calls.append)
@@ -95,6 +95,7 @@ def test_restarts_resume_and_wait_if_there_is_no_progress(monkeypatch, tmp_path)
 )
 def test_other_losses_end_the_run(monkeypatch, tmp_path, given, ends):
     calls = failing(monkeypatch, tmp_path, [*ends, (False, None)])
-    with pytest.raises(RankError, match="rank 1 of 2 was killed"):
+    with pytest.raises(RankError, match="rank 1 of 2 was killed") as caught:
         run.train(options(**given), tmp_path)
+    assert ("no checkpoint yet" in str(getattr(caught.value, "__notes__", ""))) == (not given)
     assert sum(isinstance(call, bool) for call in calls) == len(ends)
