@@ -88,6 +88,12 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imports_left_out():
+    """Leave out what the tests of the files before have imported, too."""
+    pytest_collection_finish()
+
+
 @pytest.fixture(autouse=True)
 def seeded(request):
     """Give each test random numbers of its own, the same in every run with this offset."""

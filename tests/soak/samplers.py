@@ -114,9 +114,10 @@ class SamplerTrial(trials.Trial):
         agent, sampler = trials.small_agent(), self.sampler(directory)
         affinity = dict(n_workers=self.n_workers)
         if self.kind == "stopped training":
+            parts = dict(algo=rlpyt.PPO(minibatches=1), agent=agent, sampler=sampler)
             settings = dict(n_steps=10**9, seed=1, affinity=affinity, hooks=[strike])
             with run_context(directory / "run", 0, "chaos"):
-                rlpyt.MinibatchRl(rlpyt.PPO(minibatches=1), agent, sampler, **settings).train()
+                rlpyt.MinibatchRl(**parts, **settings).train()
         if self.kind == "agent":
             _let_fail(agent, self.at)
         strike.cleanup.callback(sampler.shutdown)
