@@ -18,6 +18,7 @@ from rlpyt.spaces.record import record_of
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.snapshots import read_snapshot, write_snapshot
 from rlpyt.utils.names import nearest, suggestion
 from rlpyt.utils.processes import GROUP_SIGNALS
@@ -174,7 +175,8 @@ class StopAtReturn(Hook):
     Args:
         return_: mean return at which to stop.
         window: number of consecutive rows over which ``ReturnAverage`` is averaged. Rows without
-            an episode do not count. A resumed run starts a new window.
+            an episode do not count. A resumed run continues its window, and ends after an iteration
+            if it has reached the return before.
     """
 
     def __init__(self, return_: float, window: int = 1) -> None:
@@ -182,11 +184,19 @@ class StopAtReturn(Hook):
         self.return_ = return_
         self._returns: deque[float] = deque(maxlen=whole_number("window", window, 1))
 
+    def on_start(self, runner: "MinibatchRlBase") -> None:
+        """Read the rows of a run that is resumed."""
+        self._returns.clear()
+        directory = logger.get_snapshot_dir()
+        if runner.start_itr and directory and Path(directory, "progress.csv").exists():
+            self._note(runner, read_progress(directory).get("ReturnAverage", ()))
+
     def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:
         """Request a stop."""
-        average = row.get("ReturnAverage", math.nan)
-        if not math.isnan(average):
-            self._returns.append(average)
+        self._note(runner, [row.get("ReturnAverage", math.nan)])
+
+    def _note(self, runner: "MinibatchRlBase", returns: Iterable[float]) -> None:
+        self._returns.extend(x for x in returns if not math.isnan(x))
         complete = len(self._returns) == self._returns.maxlen
         if complete and sum(self._returns) / len(self._returns) >= self.return_:
             runner.request_stop()

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
+from rlpyt.utils.logging.progress_csv import read_progress
 from tests.parts import SmallMlp
 from tests.runners.test_minibatch_rl import B, StopAfter, T, rows_of, runner_for, unmeasured
 
@@ -139,6 +141,24 @@ def test_a_run_ends_at_its_return(tmp_path):
         runner = runner_for(MinibatchRlEval, hooks=[StopAtReturn(1)], **RUN)
         runner.train()
     assert runner.state.itr == 0 and iterations(tmp_path) == [0, 0]
+
+
+def test_a_resumed_run_continues_the_window_of_returns(tmp_path):
+    parts = dict(checkpoint_dir=tmp_path / "checkpoint", checkpoint_interval_steps=T * B)
+
+    def last_iteration(n_itr, resume):
+        resumed = dict(resume_from=tmp_path / "checkpoint") if resume else {}
+        with run_context(tmp_path, 0, "window", resume=resume, snapshot_mode="last"):
+            hooks = [StopAtReturn(-1e9, window=3)]  # at the third row
+            runner = runner_for(hooks=hooks, n_itr=n_itr, **parts, **resumed, **RUN)
+            runner.train()
+        returns = read_progress(tmp_path)["ReturnAverage"]
+        return runner.state.itr, np.isfinite(returns).sum()
+
+    assert 0 < last_iteration(4, resume=False)[1] < 3
+    end, n_rows = last_iteration(99, resume=True)
+    assert n_rows == 3
+    assert last_iteration(99, resume=True)[0] == end + 1  # reached before
 
 
 class Returns(Hook):
