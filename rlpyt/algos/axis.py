@@ -38,6 +38,7 @@ CACHES = {"_flat_weights", "_flat_weight_refs"}  # of torch's LSTM, renewed in e
 # Numbers of agents that differ between agents and change: of exploration, and counts.
 NOT_IN_LOSSES = {"eps_init", "eps_final", "eps_final_min", "eps_eval", "eps_sample", "_epsilon"}
 NOT_IN_LOSSES |= {"_version", "policy_updates"}
+OF_MODULES = frozenset(vars(torch.nn.Module()))  # attributes of all modules
 LONGEST = 1000  # elements of a container that are compared
 ALONE = object()  # result of a loss that its agent has to evaluate itself
 
@@ -123,7 +124,7 @@ class AgentAxis:
         given = ((k, vars(algo).get(k)) for k in sorted(discrete_settings(cls)))
         whole = ((k, repr(v)) for k, v in given if isinstance(v, int | tuple | list | dict))
         shapes = tuple((key, x.shape, x.dtype, x.requires_grad) for key, x in tensors)
-        own = () if cls.__module__.startswith("rlpyt.") else tuple(state_of_custom(algo))
+        own = tuple(state_of_custom(algo))
         return cls, type(algo.agent), shapes, (*plain, *whole), numbers_of(algo), own
 
     def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
@@ -389,11 +390,19 @@ def is_same_place(a: Place, b: Place) -> bool:
     return a[0] is b[0] and a[1] == b[1]
 
 
+def custom_parts(algo: RlAlgorithm) -> list[Any]:
+    """Return the algorithm, its agent and their modules, as far as their classes are custom."""
+    parts = algo, algo.agent, *modules_of(algo)
+    return [x for x in parts if not type(x).__module__.startswith(("rlpyt.", "torch."))]
+
+
 def state_of_custom(algo: RlAlgorithm) -> Iterator[Hashable]:
-    """Yield what a custom loss may read of its algorithm besides tensors and fractions."""
-    for name, value in vars(algo).items():
-        if not isinstance(value, Tensor | float | np.floating):
-            yield name, comparable(value)
+    """Yield what a loss may read of custom parts besides tensors and the algorithm's fractions."""
+    for part in custom_parts(algo):
+        kinds = (Tensor, float, np.floating) if part is algo else Tensor
+        for name, value in vars(part).items():
+            if not (name in OF_MODULES or name in NOT_IN_LOSSES or isinstance(value, kinds)):
+                yield name, comparable(value)
 
 
 def comparable(x: Any, depth: int = 6) -> Hashable:
@@ -407,7 +416,8 @@ def comparable(x: Any, depth: int = 6) -> Hashable:
         items = [*x.items()] if kind is dict else x
         fits = depth and len(x) <= LONGEST
         return tuple(comparable(y, depth - 1) for y in items) if fits else id(x)
-    if callable(x) or kind.__module__.partition(".")[0] in ("rlpyt", "torch", "builtins"):
+    ours = kind.__module__.partition(".")[0] in ("rlpyt", "torch", "builtins")
+    if ours or callable(x):  # modules are callable, too
         return id(x) if isinstance(x, Tensor) else kind  # the former: of its agent alone
     return kind, comparable({**getattr(x, "__dict__", {})}, depth - 1)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from rlpyt.algos.axis import ALONE, AgentAxis, Inputs, Trainee, all_leaves
+from rlpyt.algos.axis import ALONE, AgentAxis, Inputs, Trainee, all_leaves, custom_parts
 from rlpyt.algos.optim import GradientStep
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.build import build_algo
@@ -87,7 +87,7 @@ class OneOfMany(Hook):
         self.trainee = Trainee(algo, self.member.state.torch)
         # Losses also read numbers of the agent, which depend on its arguments and on the spaces.
         given = self.given, repr(algo.agent.env_spaces)
-        custom = not type(algo).__module__.startswith("rlpyt.")
+        custom = bool(custom_parts(algo))
         self._signature = self.axis.signature(algo)
 
         def kind() -> Hashable:

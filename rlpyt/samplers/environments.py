@@ -69,6 +69,8 @@ def _try_out(
     try:
         env.action_space.sample()  # seeds the space from the global generator
         with around():
+            if hasattr(env, "seed"):  # agents may keep statistics of what they are tried out with
+                env.seed([*range(env.n)] if hasattr(env, "reset_rows") else 0)
             examples = env_examples(env)
         yield examples
     finally:

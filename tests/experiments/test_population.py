@@ -886,6 +886,47 @@ def test_what_a_custom_algorithm_keeps_is_each_agents_own(tmp_path, place):
     assert_each_equals_its_own(tmp_path, runs)
 
 
+class Scale:
+    """A running scale of observations."""
+
+    largest = 1.0
+
+
+class ScalingModel(torch.nn.Module):
+    """A linear policy and value of scaled observations."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Linear(observation_shape[0], n) for n in (output_size, 1)
+        )
+        self.scale = Scale()
+
+    def forward(self, observation, prev_action, prev_reward):
+        pi, value = (layer(observation / self.scale.largest) for layer in self.layers)
+        return torch.softmax(pi, -1), value.squeeze(-1)
+
+
+class ScalingAgent(rlpyt.CategoricalMlpAgent):
+    """An agent that updates the scale as it acts, after two batches."""
+
+    ModelCls, fast_acting, n_steps = ScalingModel, False, 0
+
+    def step(self, observation, prev_action, prev_reward):
+        """Act, and note the largest observation."""
+        self.n_steps += 1
+        if self.n_steps > 32:
+            scale = self.model.scale
+            scale.largest = max(scale.largest, float(observation.abs().max()))
+        return super().step(observation, prev_action, prev_reward)
+
+
+def test_what_a_custom_agent_or_model_keeps_is_each_agents_own(tmp_path):
+    agent = {"cls": f"{__name__}:ScalingAgent", "hidden_sizes": None}
+    runs = [options_for("ppo", seed, steps=256, agent=agent) for seed in (3, 4, 5)]
+    assert_each_equals_its_own(tmp_path, runs)
+
+
 class Interferes(Hook):
     """Clears the optimizer's state, or freezes a layer in the run with seed 4."""
 

@@ -13,11 +13,12 @@ from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.layers import missing_seed
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.base import adapt
+from rlpyt.envs.vector.make import make_vec
 from rlpyt.samplers import environments
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import make_env_batch
-from rlpyt.samplers.environments import close_quietly
+from rlpyt.samplers.environments import close_quietly, try_environment
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 
@@ -218,3 +219,11 @@ def test_other_bounds_of_actions_are_said_once(bounds, evaluates, recwarn):
     sampler.shutdown()
     said = [str(w.message) for w in recwarn if "must have the bounds" in str(w.message)]
     assert len(said) == (bounds[1] != 2)
+
+
+@pytest.mark.parametrize("factory,more", [(make, {}), (make_vec, {"num_envs": 2})])
+def test_what_an_agent_is_tried_out_with_is_the_same_in_every_run(factory, more):
+    """An agent may keep statistics of all observations that it acts for."""
+    kwargs = {"id": "CartPole-v1", **more}
+    first, second = (try_environment(factory, kwargs, in_child=False) for _ in range(2))
+    np.testing.assert_array_equal(first.observation, second.observation)

@@ -295,5 +295,5 @@ def test_bad_arguments_are_named():
 
 def test_missing_packages_say_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cv2", None)
-    with pytest.raises(ImportError, match=r"AtariEnv .* cv2\. .*\[atari\]'"):
+    with pytest.raises(ImportError, match=r"AtariEnv .* opencv-python-headless\. .*\[atari\]'"):
         AtariEnv("pong")
