@@ -50,6 +50,7 @@ processes.PRELOAD += [
     "rlpyt.runners.async_rl",
     "rlpyt.runners.sync_rl",
     "rlpyt.experiments.run",
+    "tests.frozen",
 ]
 
 # Under xdist, a file is run by one process, so the longest ones have to begin first.
