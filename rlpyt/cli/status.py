@@ -34,7 +34,7 @@ DESCRIPTION = """Show the status of a sweep: which runs are done, running, queue
 
 DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
 is over; Ctrl-C stops the display, not the sweep. For the directory of a run: its progress, and
-whether each of its processes computes, waits or is stopped."""
+whether each of its processes computes, waits or is stopped, and what it is doing."""
 
 STEPS, SPEED = "Diagnostics/CumSteps", "Diagnostics/StepsPerSecond"
 ITERATIONS = ("Diagnostics/SamplerIteration", "Diagnostics/Iteration")  # the former: asynchronous

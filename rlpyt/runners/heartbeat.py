@@ -1,4 +1,4 @@
-"""What the processes of a run are doing, in a file that ``rlpyt status`` reads."""
+"""Record of what the processes of a run are doing, which ``rlpyt status`` reads."""
 
 from __future__ import annotations
 

@@ -737,16 +737,6 @@ class Cooled(torch.nn.Module):
         return torch.softmax(pi / self.temperature, -1), value.squeeze(-1)
 
 
-def test_attributes_that_a_model_changes_are_each_agents_own(tmp_path):
-    cls = f"{__name__}:Cooled"
-    runs = [
-        options_for("ppo", seed, steps=128, agent={"model_cls": cls, "hidden_sizes": None})
-        for seed in (3, 4)
-    ]
-    with pytest.warns(UserWarning, match="changes the attribute temperature"):
-        assert_each_equals_its_own(tmp_path, runs)
-
-
 @dataclass(eq=False)
 class LatePenalty(PPO):
     """PPO with penalties of the parameters from an update on."""
@@ -965,13 +955,11 @@ class Tallied(Cooled):
         return torch.softmax(logits, -1), value.squeeze(-1)
 
 
-def test_lists_and_arrays_that_a_model_changes_are_each_agents_own(tmp_path):
-    cls = f"{__name__}:Tallied"
-    runs = [
-        options_for("ppo", seed, steps=128, agent={"model_cls": cls, "hidden_sizes": None})
-        for seed in (3, 4)
-    ]
-    with pytest.warns(UserWarning, match="changes the attribute passes, sums"):
+@pytest.mark.parametrize("cls,changed", [(Cooled, "temperature"), (Tallied, "passes, sums")])
+def test_attributes_that_a_model_changes_are_each_agents_own(tmp_path, cls, changed):
+    agent = {"model_cls": f"{__name__}:{cls.__name__}", "hidden_sizes": None}
+    runs = [options_for("ppo", seed, steps=128, agent=agent) for seed in (3, 4)]
+    with pytest.warns(UserWarning, match=f"changes the attribute {changed}"):
         assert_each_equals_its_own(tmp_path, runs)
 
 

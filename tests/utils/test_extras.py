@@ -28,7 +28,7 @@ ORIGINS = {
 
 @pytest.mark.parametrize("origin, command", ORIGINS.values(), ids=ORIGINS)
 def test_the_command_adds_to_this_installation(origin, command, tmp_path, monkeypatch):
-    """As pip records where it has installed a package from."""
+    """pip records where it has installed a package from."""
     folder = tmp_path / "rlpyt-1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: rlpyt\nVersion: 1\n")
