@@ -366,13 +366,24 @@ class AsyncRlBase(MinibatchRlBase):
         """
         if self.pipeline is None:
             return None
-        ranks_gone = self.optimizers is not None and self.optimizers.has_failed
-        if ranks_gone and self.replay is not None:
-            self.replay.abort_waiters()  # the replay writer may wait for a lock that they held
-        with self.pipeline.paused(ranks_gone):
-            if self.replay is not None and (self.pipeline.failed or ranks_gone):
+        with self.paused():
+            if self.replay is not None and (self.pipeline.failed or self._ranks_gone):
                 self._recover_replay()
             return super().save_checkpoint(itr)
+
+    @property
+    def _ranks_gone(self) -> bool:
+        return self.optimizers is not None and self.optimizers.has_failed
+
+    @contextlib.contextmanager
+    def paused(self, after_failure: bool = False) -> Iterator[None]:
+        """Pause sampler and replay writer, see ``BatchPipeline.paused``."""
+        assert self.pipeline is not None
+        ranks_gone = self._ranks_gone
+        if ranks_gone and self.replay is not None:
+            self.replay.abort_waiters()  # the replay writer may wait for a lock that they held
+        with self.pipeline.paused(after_failure or ranks_gone):
+            yield
 
     def whole_state(self, itr: int) -> dict[str, Any]:
         """Return the content of a checkpoint, with the number of evaluations without a row."""

@@ -43,7 +43,10 @@ def save(runner: CheckpointedRunner, error: Exception) -> Path | None:
     if checkpoints is None or found["inputs"] is found["samples"] is None:
         return None
     try:
-        state = runner.whole_state(max(0, runner.state.itr)) if runner.updating else {}
+        state: dict[str, Any] = {}
+        if runner.updating:
+            with runner.paused(after_failure=True):
+                state = runner.whole_state(max(0, runner.state.itr))
         if "replay" in state.get("algo", {}):
             state["algo"]["replay"] = None
         meta = {k: v for k, v in runner.identity().items() if k != "world_size"}

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import torch
 from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
 from rlpyt.processes.call import run_in_child
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer
+from rlpyt.runners import failure
 from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.samplers.async_.alternating_sampler import AsyncAlternatingSampler
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
@@ -164,6 +166,31 @@ def test_the_optimizers_own_error_comes_through_and_an_older_checkpoint_stays(tm
     kwargs = dict(checkpoint_interval_steps=5 * T * B, max_lead=1)  # an update after every batch
     run_into(NonFiniteError, "nan", tmp_path, disaster, **kwargs)
     assert check_resumes(tmp_path)["itr"] in (4, 9)
+
+
+def test_a_failed_update_is_saved_once_the_sampler_processes_have_no_task(tmp_path):
+    calls, overlapping = threading.Lock(), []
+
+    def spoil(runner):
+        call = runner.sampler._call
+
+        def slow_call(method, *args):
+            if not calls.acquire(blocking=False):
+                overlapping.append(method)
+                raise AssertionError(method)  # the replies would be mixed up
+            try:
+                time.sleep(0.3)
+                return call(method, *args)
+            finally:
+                calls.release()
+
+        runner.sampler._call = slow_call
+        with torch.no_grad():
+            next(iter(runner.agent.parameters())).fill_(float("nan"))
+
+    error, _ = run_into(NonFiniteError, "rlpyt replay", tmp_path, Disaster(12, spoil))
+    assert not overlapping
+    assert failure.load(tmp_path / "failure")["inputs"] is not None, error.__notes__
 
 
 @pytest.mark.slow
