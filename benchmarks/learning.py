@@ -69,6 +69,7 @@ LAYER_NORM = '--agent.args \'{"q_model_kwargs": {"layer_norm": true}}\''
 # One core: sampling in the process that trains.
 SERIAL = "--sampler.kind serial"
 SIZE = "--agent.memory-size 64"
+MINATAR = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
 CELLS = ("lstm", "gru", "mingru")
 # No action influences later rewards. Chosen on seed 0 of RepeatPrevious with a GRU: at the usual
 # discount of 0.99 the return was -0.1 after as many steps.
@@ -226,6 +227,14 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("dqn-memory", "train dqn toy/memory --steps 20000", "cannot: chance is 0.5"),
     ],
     "minatar": [
+        *(
+            Experiment(f"{algo}-{game}", f"train {algo} MinAtar/{game}-v1 --steps 1000000 "
+                       f"--torch-threads 1 {SERIAL}", "a curve", cheap=False)
+            for game in MINATAR
+            for algo in ("ppo", "pqn")
+        ),
+    ],
+    "minatar-breakout": [
         Experiment(f"minatar-{algo}", f"train {algo} MinAtar/Breakout-v1 --steps 300000",
                    "a curve", cheap=False)
         for algo in ("dqn", "rainbow", "qrdqn", "iqn")
@@ -402,7 +411,8 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
         "iqn-CartPole", "pqn-CartPole",
     ]),
     "q-memory": ("Memory", ["r2d1-memory", "dqn-memory"]),
-    "minatar": ("MinAtar Breakout",
+    "minatar": ("MinAtar", [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")]),
+    "minatar-breakout": ("MinAtar Breakout",
                 ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"]),
     "q-pendulum": ("Pendulum, off-policy",
                    ["ddpg-Pendulum", "td3-Pendulum", "sac-Pendulum", "sac_v-Pendulum"]),
