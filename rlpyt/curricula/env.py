@@ -50,6 +50,10 @@ class TaskEnv(EnvLayer):
         self._assigned = self._assigned or bool(self._queue)
         return len(self._queue)
 
+    def take_over(self, broken: "TaskEnv") -> None:
+        """Continue with the tasks of an environment that this one replaces."""
+        self._queue, self._assigned, self.task = broken._queue, broken._assigned, broken.task
+
     def reset(self) -> Any:
         """Start an episode of the next task."""
         if self._queue:

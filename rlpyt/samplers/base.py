@@ -157,11 +157,6 @@ class BaseSampler(FixedWhileRunning):
         self.reset_timeout = float(reset_timeout)
         self.deterministic_acting = bool(deterministic_acting)
         self.mid_batch_reset = getattr(self.CollectorCls, "mid_batch_reset", True)
-        if curriculum is not None and self.on_fault is not None:
-            raise ValueError(
-                "on_fault must be None with a curriculum, whose tasks an environment that is built "
-                f"anew does not know, got {self.on_fault}."
-            )
         if curriculum is not None and not self.mid_batch_reset:
             raise ValueError(
                 f"{self.CollectorCls} lets environments wait for the end of the batch, but a "

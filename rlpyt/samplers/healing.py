@@ -7,14 +7,16 @@ workers that die or hang.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlpyt.algos.returns import valid_from_done
+from rlpyt.curricula.env import TaskEnv
 from rlpyt.errors import NonFiniteError, WorkerError, WorkerTimeout
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.status import fresh_progress
@@ -134,6 +136,8 @@ class HealingEnv:
         self._env = self._make(self.restarts)
         if is_batch(self._env):
             self._env.load_statistics(old.statistics())
+        elif isinstance(self._env, TaskEnv):
+            self._env.take_over(old)
 
 
 def check_all_finite(*parts: Any) -> None:
@@ -265,6 +269,10 @@ class AbsentEnv:
         """Return zeros, and no end of the episode."""
         return self._observation, 0.0, False, self._info
 
+    def assign(self, tasks: Sequence[Any]) -> int:
+        """Ignore tasks; return a length of the queue at which no more are assigned."""
+        return sys.maxsize
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -287,6 +295,8 @@ class WorkerFaults:
     Args:
         policy: policy of the sampler.
         n_workers: number of workers.
+        draw_tasks: function that returns the first tasks of environments, given their indices;
+            ``None`` without a curriculum.
 
     Attributes:
         dropped: workers that have been dropped.
@@ -297,8 +307,13 @@ class WorkerFaults:
         lives: number of successors of workers, also of those that were dropped.
     """
 
-    def __init__(self, policy: FaultPolicy, n_workers: int) -> None:
-        self.policy, self.n_workers = policy, n_workers
+    def __init__(
+        self,
+        policy: FaultPolicy,
+        n_workers: int,
+        draw_tasks: Callable[[range], list[Any]] | None = None,
+    ) -> None:
+        self.policy, self.n_workers, self._draw_tasks = policy, n_workers, draw_tasks
         self.dropped = set[int]()
         self.limits = {cause: FaultLimit(policy) for cause in CAUSES}
         self.lost: list[int] = []
@@ -342,6 +357,10 @@ class WorkerFaults:
         worker = spec_of_life(original, self.lives)
         if spec.rank in self.dropped:
             worker = without_environments(worker)
+        elif self._draw_tasks is not None:
+            rows = len(worker.env_ranks)
+            first = spec.rank * rows
+            worker = replace(worker, tasks=self._draw_tasks(range(first, first + rows)))
         spec.progress[:] = fresh_progress()
         return replace(spec, life=self.lives, payload=ByValue(replace(payload, env_worker=worker)))
 

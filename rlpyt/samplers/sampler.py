@@ -162,7 +162,7 @@ class Sampler(BaseSampler):
             from rlpyt.samplers.task_flow import TaskFlow
 
             self._task_flow = TaskFlow(self.curriculum, self.batch_spec.B, self.seed, rank)
-            tasks = self._task_flow.choose()
+            tasks = self._task_flow.draw(range(self.batch_spec.B))
         specs = self._env_worker_specs(n_env_workers, rank, world_size, traj_info_kwargs, tasks)
         self._eval_max_T = specs[0].eval_max_T
         if self.on_fault is not None:
@@ -174,7 +174,8 @@ class Sampler(BaseSampler):
                     "on_fault: env_error must be 'restart_env' or 'raise' with "
                     f"{type(self).__name__}, which restarts no workers, got {given!r}."
                 )
-            self._worker_faults = WorkerFaults(self.on_fault, n_env_workers)
+            draw = None if self._task_flow is None else self._task_flow.draw
+            self._worker_faults = WorkerFaults(self.on_fault, n_env_workers, draw)
             self._note_interruption = self._void_lost_columns  # type: ignore[method-assign]
         if self.layout.agent == "served":
             self._server = self._build_server(specs)

@@ -41,9 +41,17 @@ class TaskFlow:
         self._returns = BatchTrajStats(empty, discount=1)
         self._scores = BatchTrajStats(empty, discount=1)
 
+    def draw(self, envs: range) -> list[Array]:
+        """Return the first tasks of these environments, which are new, arrays [2, ...]."""
+        self.queued[envs] = 0
+        return self._split(np.full(len(envs), INITIAL_QUEUE))
+
     def choose(self) -> list[Array]:
         """Return the tasks to add to the queue of each environment, [B] arrays [n_b, ...]."""
-        missing = np.maximum(self.wanted - self.queued, 0)
+        return self._split(np.maximum(self.wanted - self.queued, 0))
+
+    def _split(self, missing: Array) -> list[Array]:
+        """Choose this many tasks for each environment."""
         n = int(missing.sum())
         tasks = self.curriculum.sample(n) if n else np.zeros(0, np.int64)
         tasks = self.curriculum.space.check(tasks) if n else tasks
@@ -69,7 +77,8 @@ class TaskFlow:
             self._begin_episodes()
             self.curriculum.drop_unfinished()
         env, score = samples.env, self.curriculum.score
-        ended = np.asarray(needs_reset(env), bool)
+        dropped = np.asarray(getattr(env, "void", False)) & np.ones(env.done.shape, bool)
+        ended = np.asarray(needs_reset(env), bool) | dropped
         sums = self._returns.add(env.reward, ended, TrajInfo)
         score_sums = sums
         if score is not None:
@@ -77,6 +86,8 @@ class TaskFlow:
         bs, ts = np.nonzero(ended.T)
         progress = getattr(env.env_info, "task_completion", None)
         for b, t, episode, scored in zip(bs, ts, sums, score_sums, strict=True):
+            if dropped[t, b]:
+                continue
             result = EpisodeResult(
                 return_=episode.Return,
                 length=episode.Length,
@@ -86,6 +97,9 @@ class TaskFlow:
             )
             task = env.env_info.task[t, b]
             self.curriculum.update(int(task) if np.ndim(task) == 0 else np.array(task), result)
+        if dropped.any():
+            self.curriculum.drop_unfinished()
+        ended[1:] &= ~(dropped[1:] & dropped[:-1])  # one episode for adjacent rows
         n_ended = ended.sum(0)
         self.queued = np.maximum(self.queued - n_ended, 0)
         self.wanted = int(n_ended.max()) + 1

@@ -5,6 +5,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from rlpyt.curricula.base import Curriculum
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import WorkerError
@@ -112,6 +113,64 @@ def test_a_restarted_environment_has_a_new_random_stream(SamplerCls, tmp_path):
     lives = [groupby(column) for column in ranks.T]  # with -1 between them
     flat = [seed for life in lives for seed, _ in life if seed >= 0]
     assert len(flat) == len(set(flat)) >= 2 * B
+
+
+class Levels(FaultyEnv):
+    """Task k has episodes of 3 + k % 5 steps."""
+
+    def set_task(self, task):
+        self.length = 3 + task % 5
+
+
+class Numbers(Curriculum):
+    """Chooses 1, 2, 3 and so on; notes the results of episodes."""
+
+    def initialize(self, rng):
+        super().initialize(rng)
+        self.n, self.results, self.n_dropped, self.n_ahead = 1, [], 0, 0
+
+    def sample(self, n):
+        self.n += n
+        self.n_ahead = max(self.n_ahead, self.n - len(self.results))
+        return np.arange(self.n - n, self.n)
+
+    def update(self, task, result):
+        self.results.append((result.env, task, result.length, result.return_))
+
+    def drop_unfinished(self):
+        self.n_dropped += 1
+
+
+@pytest.mark.parametrize("fault", ["raise", "kill", "drop"])
+@pytest.mark.parametrize("SamplerCls", ALL)
+def test_tasks_go_on_after_a_fault_and_broken_episodes_have_no_result(SamplerCls, fault, tmp_path):
+    if fault != "raise" and SamplerCls is SerialSampler:
+        return
+    on_fault = dict(worker_death="drop_worker") if fault == "drop" else "restart"
+    own = dict(EnvCls=Levels, curriculum=(numbers := Numbers(10_000)))
+    env = dict(fault="raise" if fault == "raise" else "kill", fixed=True)
+    found, _ = batches(SamplerCls, tmp_path, sampler=own, on_fault=on_fault, n=8, **env)
+    expected, running = [], [[] for _ in range(B)]
+    for samples, _ in found:
+        for b, t in np.ndindex(B, T):
+            if samples.env.void[t, b]:
+                running[b] = []
+                continue
+            running[b].append((samples.env.env_info.task[t, b], samples.env.reward[t, b]))
+            if samples.env.done[t, b]:
+                (task,), return_ = {k for k, _ in running[b]}, sum(r for _, r in running[b])
+                assert len(running[b]) == 3 + task % 5
+                expected.append((b, task, len(running[b]), return_))
+                running[b] = []
+    assert numbers.results == expected and numbers.n_dropped >= 1
+    assert numbers.n_ahead < B * (T // 3 + 5)  # a batch, and what was lost
+    n_void = check_rows(found)
+    for b in range(B):
+        played = [task for env, task, *_ in expected if env == b]
+        repeated = np.flatnonzero(np.diff(played) <= 0)
+        assert (repeated < T // 3).all(), played  # while it was not known how many are needed
+        dropped = fault == "drop" and n_void[:, b].any()
+        assert len(played) < 6 if dropped else len(played) > 15
 
 
 class OwnInfo(TrajInfo):
