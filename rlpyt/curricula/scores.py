@@ -1,7 +1,7 @@
 """Scores of the learning potential of each step, from the agent's value estimates."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,19 @@ class GaeMagnitude:
     episode that continues after the batch is bootstrapped there, which truncates its advantages.
 
     Attributes:
-        discount, gae_lambda: settings of the algorithm.
+        discount, gae_lambda: ``None``: those of the algorithm; 0.99 and 0.95 without a runner.
     """
 
-    compares_values: ClassVar[bool] = True  # rewards with values, which must have their units
+    discount: float | None = None
+    gae_lambda: float | None = None
 
-    discount: float = 0.99
-    gae_lambda: float = 0.95
+    def for_values(self, discount: float, gae_lambda: float) -> "GaeMagnitude":
+        """Return the score for values of an algorithm, which are in units of the rewards."""
+        return replace(
+            self,
+            discount=discount if self.discount is None else self.discount,
+            gae_lambda=gae_lambda if self.gae_lambda is None else self.gae_lambda,
+        )
 
     def __call__(self, samples: Any) -> Array:
         """Return the score of each step, [T, B].
@@ -47,8 +53,8 @@ class GaeMagnitude:
             value,
             samples.env.done,
             bootstrap_value,
-            self.discount,
-            self.gae_lambda,
+            0.99 if self.discount is None else self.discount,
+            0.95 if self.gae_lambda is None else self.gae_lambda,
             timeout_value=getattr(samples.agent, "timeout_value", None),
         )
         magnitude: Array = np.abs(np.asarray(advantage))
@@ -59,4 +65,4 @@ class GaeMagnitude:
 class TdErrorMagnitude(GaeMagnitude):
     """Magnitude of the one-step TD error, |r_t + gamma V(s_{t+1}) - V(s_t)|: GAE, lambda = 0."""
 
-    gae_lambda: float = 0.0
+    gae_lambda: float | None = 0.0

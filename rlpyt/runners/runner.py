@@ -216,12 +216,17 @@ class MinibatchRlBase(CheckpointedRunner):
                 f"{self.sampler.on_fault}. If it leaves out the rows that valid_steps does, set "
                 "heeds_void = True in its class."
             )
-        score = getattr(self.sampler.curriculum, "score", None)
-        if getattr(score, "compares_values", False) and self.algo.normalize_reward:
+        curriculum: Any = self.sampler.curriculum
+        score = getattr(curriculum, "score", None)
+        if not hasattr(score, "for_values"):  # it does not compare rewards with values
+            return
+        if self.algo.normalize_reward:
             raise ValueError(
                 "normalize_reward must be False with prioritized level replay, whose score "
                 f"{type(score).__name__} compares rewards with values, got True. Use one of them."
             )
+        gae_lambda = getattr(self.algo, "gae_lambda", 0.95)
+        curriculum.score = score.for_values(self.algo.discount, gae_lambda)
 
     def _limit_torch_threads(self) -> None:
         """Train a small network with one torch thread, unless the number of threads was given.

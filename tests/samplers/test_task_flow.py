@@ -188,6 +188,23 @@ def test_scores_are_those_of_the_algorithm():
     assert TdErrorMagnitude(gamma).gae_lambda == 0
 
 
+@pytest.mark.parametrize(
+    "score, expected",
+    [
+        (None, GaeMagnitude(0.5, 0.8)),
+        (GaeMagnitude(0.7), GaeMagnitude(0.7, 0.8)),
+        (TdErrorMagnitude(), TdErrorMagnitude(0.5)),
+    ],
+)
+def test_the_runner_gives_the_score_the_settings_of_the_algorithm(score, expected):
+    """Its values are learned for that discount."""
+    curriculum = PrioritizedLevelReplay(N, score=score)
+    algo, agent = PPO(discount=0.5, gae_lambda=0.8), CategoricalMlpAgent()
+    sampler = SerialSampler(LevelEnv, {}, batch_T=T, batch_B=B, curriculum=curriculum)
+    MinibatchRl(algo=algo, agent=agent, sampler=sampler, n_steps=T * B, seed=0).train()
+    assert curriculum.score == expected
+
+
 def test_a_score_needs_values():
     sampler = SerialSampler(
         LevelEnv, {}, batch_T=T, batch_B=B, curriculum=PrioritizedLevelReplay(N)
