@@ -217,7 +217,7 @@ class MinibatchRlBase(CheckpointedRunner):
                 "heeds_void = True in its class."
             )
         curriculum: Any = self.sampler.curriculum
-        score = getattr(curriculum, "score", None)
+        score: Any = getattr(curriculum, "score", None)
         if not hasattr(score, "for_values"):  # it does not compare rewards with values
             return
         if self.algo.normalize_reward:
