@@ -193,6 +193,8 @@ class AgentAxis:
 
         If checked, also changes inside of lists, dictionaries and arrays are refused.
         """
+        if any(x.requires_grad for x in inputs[0].leaves):
+            raise NotImplementedError("its arguments depend on the agent's parameters")
         algos = [t.algo for t in trainees]
         template, key = algos[0], tuple(map(id, algos))
         if key not in self._stacks:
@@ -508,7 +510,14 @@ def restore(copies: Sequence[tuple[Tensor, Tensor]]) -> None:
 def all_leaves(tree: Any) -> list[Tensor]:
     """Return the tensors of a tree, also those that are data besides its fields."""
     leaves: list[Tensor] = []
-    buffer_func(tree, leaves.append)
+
+    def add(leaf: Any) -> None:
+        if isinstance(leaf, dict):
+            buffer_func(tuple(leaf.values()), add)
+        else:
+            leaves.append(leaf)
+
+    buffer_func(tree, add)
     return leaves
 
 
@@ -516,7 +525,13 @@ def filled(tree: Any, leaves: Iterator[Tensor]) -> Any:
     """Return a tree with other leaves, in order."""
     if type(tree) is tuple and all(isinstance(x, Tensor) for x in tree):  # most results
         return tuple(next(leaves) for _ in tree)
-    return buffer_func(tree, lambda _: next(leaves))
+
+    def fill(leaf: Any) -> Any:
+        if isinstance(leaf, dict):
+            return type(leaf)({name: buffer_func(part, fill) for name, part in leaf.items()})
+        return next(leaves)
+
+    return buffer_func(tree, fill)
 
 
 def as_tree(result: Any) -> Any:
