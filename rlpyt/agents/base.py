@@ -88,6 +88,7 @@ class BaseAgent(Recorded):
     provides: str | None = None  # kind of outputs for training, compared to ``algo.requires``
     n_critics: int | None = None  # number of critics, in agents with several
     n_quantiles: int | None = None  # number of quantiles of each critic or action value
+    n_atoms: int | None = None  # number of atoms of their distributions
     has_target_critics = True  # False if targets are from the critics themselves
     parts: Any = None  # `PolicyParts` of SAC's agent, if actions are not a single Box
     value: ClassVar[Callable[..., Tensor]]  # V [B], in agents that can bootstrap, like ``PgAgent``

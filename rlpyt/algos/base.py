@@ -18,6 +18,7 @@ from rlpyt.algos.diagnostics import Columns, UpdateRecord, read_means
 from rlpyt.algos.optim import GradientStep, checked_arguments
 from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
+from rlpyt.algos.reward_normalizer import RewardNormalizer
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import NonFiniteError
@@ -99,6 +100,7 @@ class RlAlgorithm(Recorded):
     compile_loss = False  # name of compile="loss" in earlier versions
     mixed_precision = False
     normalize_reward: bool = False  # True if losses are of rewards in other units
+    reward_normalizer: RewardNormalizer | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Add the record of statistics, also to subclasses with their own constructor."""
@@ -404,10 +406,12 @@ class RlAlgorithm(Recorded):
         return columns
 
     def statistics(self) -> dict[str, float]:
-        """Return columns of progress.csv: the learning rate, and settings with a schedule."""
+        """Return columns of progress.csv: learning rate, settings with a schedule, reward scale."""
         groups = getattr(self.optimizer, "param_groups", None)  # a custom one may have none
         rate = {"LearningRate": groups[0]["lr"]} if groups else {}
-        return {column_of(name): getattr(self, name) for name in self.schedules} | rate
+        normalizer = self.reward_normalizer
+        scale = {} if normalizer is None else {"RewardScale": normalizer.scale}
+        return {column_of(name): getattr(self, name) for name in self.schedules} | rate | scale
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method, compiled if ``compile`` is "loss"."""
@@ -464,12 +468,17 @@ class RlAlgorithm(Recorded):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a resumed run needs in addition to the agent's."""
-        return {"optimizer": self.optim_state_dict(), "update_counter": self.update_counter}
+        state = {"optimizer": self.optim_state_dict(), "update_counter": self.update_counter}
+        if self.reward_normalizer is not None:
+            state["reward_normalizer"] = self.reward_normalizer.state_dict()
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state from ``state_dict``."""
+        """Load a state from ``state_dict``; it may lack statistics of rewards."""
         self.load_optim_state_dict(state["optimizer"])
         self.update_counter = state["update_counter"]
+        if self.reward_normalizer is not None and "reward_normalizer" in state:
+            self.reward_normalizer.load_state_dict(state["reward_normalizer"])
 
     def apply_schedule(self, itr: int) -> None:
         """Set what depends on the iteration, such as a learning rate that decays.
@@ -486,6 +495,8 @@ class RlAlgorithm(Recorded):
         Called before such a batch, when a resumed run could not restore the environments or a
         sampler sets ``BaseSampler.interrupted``.
         """
+        if self.reward_normalizer is not None:
+            self.reward_normalizer.restart()
 
     @property
     def batch_size(self) -> int:

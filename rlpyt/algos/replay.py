@@ -860,7 +860,8 @@ class ReplayAlgo(HindsightSettings):
         self.schedule.postponed = state.get("updates_postponed", 0)
 
     def interrupt(self) -> None:
-        """Mark a discontinuity in the replay."""
+        """Mark a discontinuity in the replay, and in statistics of returns."""
+        super().interrupt()
         removed = self.replay_buffer.interrupt() or 0  # a custom replay may return nothing
         self.batches_in_replay -= -(-removed // self.batch_spec.T)
 

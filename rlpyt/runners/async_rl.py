@@ -231,7 +231,8 @@ class AsyncRlBase(MinibatchRlBase):
     def build_ctrl(self, world_size: int) -> BatchPipeline:
         """Return the pipeline of batches, which commands the sampler and the replay writer."""
         store = None if self._replay_writer is None else self._store
-        keep_slots = self.agent.has_obs_rms  # the optimizer reads every batch
+        # The optimizer reads every batch.
+        keep_slots = self.agent.has_obs_rms or self.algo.normalize_reward
         return BatchPipeline(self.sampler, 0, self.n_itr, store, keep_slots, self.max_lead)
 
     def _store(self, batch: Batch) -> None:

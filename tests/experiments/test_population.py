@@ -83,6 +83,12 @@ PAIRS = {
     ),
     "td3": ("td3", "Pendulum-v1", 205, OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", 210, OFF_POLICY),
+    "sac-atoms": (
+        *("sac", "Pendulum-v1", 205),
+        OFF_POLICY
+        | {"agent": {**SMALL, "args": {"q_model_kwargs": {"n_atoms": 11}}}}
+        | {"normalize_reward": True},
+    ),
     "sac-gru": (  # its memories run outside of the losses
         *("sac", "Pendulum-v1", 264),
         OFF_POLICY | {"agent": {"memory": "gru", "memory_size": 8}, "batch_T": 8, "batch_B": 4},

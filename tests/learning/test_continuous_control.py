@@ -55,6 +55,15 @@ def test_variants_of_sac_learn_it_too(agent_args, algo, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings, learns", [(dict(normalize_reward=True), True), (dict(reward_scale=300.0), False)]
+)
+def test_atoms_need_rewards_that_fit_them(settings, learns, tmp_path):
+    atoms = {"q_model_kwargs": {"n_atoms": 51}}
+    assert (on_reach("sac", tmp_path / "run", atoms, **settings) > -0.5) == learns
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("residual, n, learns", [("simba", 12, True), (None, 25, False)])
 def test_deep_networks_learn_with_residual_blocks_only(residual, n, learns, tmp_path):
     """-0.04 and -0.05 against -3.4, the return of the middle action, of two seeds each."""

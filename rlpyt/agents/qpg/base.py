@@ -74,7 +74,8 @@ class QpgAgent(BaseAgent):
     Attributes:
         model: the policy.
         q_model: the critics.
-        n_quantiles: number of quantiles that each critic returns; ``None``: values.
+        n_quantiles, n_atoms: number of quantiles or atoms that each critic returns; ``None``:
+            values.
         target_q_model, target_model: target networks of critics and policy, equal to them at first;
             ``None`` if the agent has none.
         has_target_policy, has_target_critics: True if the agent builds these targets.
@@ -118,6 +119,7 @@ class QpgAgent(BaseAgent):
             )
         self.n_critics = None if n_critics is None else whole_number("n_critics", n_critics, 1)
         self.n_quantiles = self.q_model_kwargs.get("n_quantiles")
+        self.n_atoms = self.q_model_kwargs.get("n_atoms")
         self.q_model: Any = None
         self.target_model: Any = None
         self.target_q_model: Any = None
@@ -173,8 +175,9 @@ class QpgAgent(BaseAgent):
             self.env_critic_kwargs["observation_shape"] = self.group_shape("critic_observation")
         self.q_model = self._build_critics()
         critic = self.q_model.members[0] if isinstance(self.q_model, Ensemble) else self.q_model
-        # A custom critic may not have this attribute.
+        # A custom critic may not have these attributes.
         self.n_quantiles = getattr(critic, "n_quantiles", None)
+        self.n_atoms = getattr(critic, "n_atoms", None)
         self._load_initial_critics()
         self._share_statistics()  # before targets are copied
         self._build_targets()

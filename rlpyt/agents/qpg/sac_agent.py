@@ -122,11 +122,12 @@ class SacAgent(QpgAgent):
         self.distribution, self._gaussians = self.parts.distribution, self.parts.gaussians
         self._record = self.parts.dist_info
         self._q_values = self._part_values  # type: ignore[method-assign]
-        if self.n_quantiles is not None:
-            raise ValueError(
-                f"n_quantiles must be None for {action_space}, got {self.n_quantiles}: quantiles "
-                "are for actions that are a single Box. Remove it from q_model_kwargs."
-            )
+        for name in ("n_quantiles", "n_atoms"):
+            if (given := getattr(self, name)) is not None:
+                raise ValueError(
+                    f"{name} must be None for {action_space}, got {given}: distributions of "
+                    "returns are for actions that are a single Box. Remove it from q_model_kwargs."
+                )
 
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return ``observation_shape``, and ``action_size`` or ``action_parts``."""

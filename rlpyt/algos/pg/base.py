@@ -15,11 +15,11 @@ from rlpyt.algos.episodes import (
     null_after_done,
 )
 from rlpyt.algos.pg.losses import explained_variance, normalize
-from rlpyt.algos.pg.reward_normalizer import RewardNormalizer
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
 )
+from rlpyt.algos.reward_normalizer import RewardNormalizer
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_method, buffer_to
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
@@ -55,7 +55,6 @@ class PolicyGradientAlgo(RlAlgorithm):
     discount: float
     gae_lambda: float
     normalize_advantage: Any
-    reward_normalizer: RewardNormalizer | None = None
 
     linear_lr_schedule = False  # True if ``linear_settings`` decay linearly to 0
     linear_settings: ClassVar[tuple[str, ...]] = ("learning_rate",)
@@ -138,30 +137,6 @@ class PolicyGradientAlgo(RlAlgorithm):
         valid = self.valid_steps(env)
         reward = self.reward_normalizer(env.reward, env.done, valid)
         return samples._replace(env=env._replace(reward=reward))
-
-    def interrupt(self) -> None:
-        """Start new episodes in the statistics of returns."""
-        if self.reward_normalizer is not None:
-            self.reward_normalizer.restart()
-
-    def statistics(self) -> dict[str, float]:
-        """Return the learning rate and, if rewards are normalized, what they are divided by."""
-        normalizer = self.reward_normalizer
-        scale = {} if normalizer is None else {"RewardScale": normalizer.scale}
-        return {**super().statistics(), **scale}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs in addition to the agent's."""
-        state = super().state_dict()
-        if self.reward_normalizer is not None:
-            state["reward_normalizer"] = self.reward_normalizer.state_dict()
-        return state
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state from ``state_dict``; it may lack statistics of rewards."""
-        super().load_state_dict(state)
-        if self.reward_normalizer is not None and "reward_normalizer" in state:
-            self.reward_normalizer.load_state_dict(state["reward_normalizer"])
 
     def process_returns(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, Any]:
         """Compute returns, advantages and the mask of valid samples.

@@ -27,6 +27,8 @@ class QpgAlgo(ReplayAlgo):
     Attributes:
         steps: the `GradientStep` objects, by name.
         skips_policy: True if the current update does not train the policy.
+        divisor: number by which rewards are divided; with ``normalize_reward`` a tensor.
+        atoms: values of the atoms of categorical critics, [N].
     """
 
     # Hyperparameters that every subclass declares, in addition to those of the base.
@@ -34,18 +36,21 @@ class QpgAlgo(ReplayAlgo):
     policy_update_interval: int
 
     steps: dict[str, GradientStep]
+    divisor: Any = 1.0
+    atoms: torch.Tensor
     skips_policy = False
-    learns_quantiles = False  # True if critics may return quantiles
+    learns_distributions = False  # True if critics may return quantiles or atoms
     learns_sequences = True
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm does not learn the agent's outputs."""
         super().check_agent(agent)
-        N = agent.n_quantiles
-        if N is not None and not self.learns_quantiles:
+        given = {"n_quantiles": agent.n_quantiles, "n_atoms": agent.n_atoms}
+        found = [f"{name}={n}" for name, n in given.items() if n is not None]
+        if found and not self.learns_distributions:
             raise ValueError(
                 f"{type(self).__name__} learns action values, but the agent's critics return "
-                f"n_quantiles={N} each. Use SAC for quantiles."
+                f"{found[0]} each. Use SAC for distributions of returns."
             )
 
     def _check_replay_and_schedule(self) -> None:

@@ -1,6 +1,6 @@
 """Targets and losses of critics, as pure functions of tensors.
 
-E is the number of critics, N the number of quantiles per critic.
+E is the number of critics, N the number of quantiles or atoms per critic.
 """
 
 import math
@@ -8,21 +8,22 @@ import math
 import torch
 from torch import Tensor
 
+from rlpyt.algos.dqn.losses import project_onto_atoms
 from rlpyt.algos.dqn.quantile_loss import quantile_huber_losses
 
 
-def check_values(q: Tensor, like: Tensor, n_quantiles: int | None = None) -> None:
-    """Check that critics give one value, or N quantiles, for each sample.
+def check_values(q: Tensor, like: Tensor, n_outputs: int | None = None) -> None:
+    """Check that critics give one value, or N quantiles or logits, for each sample.
 
     Args:
-        q: outputs of the critics: values [B] or [E, B], or quantiles [B, N] or [E, B, N].
+        q: outputs of the critics: values [B] or [E, B], or others [B, N] or [E, B, N].
         like: tensor of shape [B].
-        n_quantiles: N, or ``None`` for values.
+        n_outputs: N, or ``None`` for values.
 
     Raises:
         ValueError: `q` has a different shape.
     """
-    each = tuple(like.shape) if n_quantiles is None else (*like.shape, n_quantiles)
+    each = tuple(like.shape) if n_outputs is None else (*like.shape, n_outputs)
     if tuple(q.shape) != each and tuple(q.shape[1:]) != each:
         raise ValueError(
             f"critics must return shape {list(each)}, or {['E', *each]} for E critics, got "
@@ -110,6 +111,44 @@ def quantile_errors(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     pooled = z.transpose(0, 1).reshape(B, E * N)  # all critics have the same targets
     losses = quantile_huber_losses(pooled, tau.repeat(E), y, 1.0).reshape(B, E, N).mean(-1).T
     differences = (y.mean(-1) - z.detach().mean((0, 2))).abs()
+    return losses, differences
+
+
+def categorical_target(
+    next_logits: Tensor, z: Tensor, penalty: Tensor, return_: Tensor, discount_n: Tensor
+) -> Tensor:
+    """Return the distribution of R + g (Z_k(s', a') - alpha log pi(a'|s')), on the atoms.
+
+    k is the critic with the smallest expected return (Lee et al. 2025; for the projection
+    Bellemare et al. 2017, algorithm 1).
+
+    Args:
+        next_logits: [E, B, N], logits of the target critics.
+        z: [N], values of the atoms, evenly spaced and ascending.
+        penalty, return_, discount_n: see ``soft_target``.
+
+    Returns:
+        [B, N] probabilities.
+    """
+    p = next_logits.softmax(-1)
+    smallest = (p @ z).argmin(0)
+    p = p.gather(0, smallest[None, :, None].expand(1, -1, len(z))).squeeze(0)
+    return project_onto_atoms(p, return_ - discount_n * penalty, discount_n, z)
+
+
+def categorical_errors(logits: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cross entropies of every critic, and absolute differences of the means.
+
+    Args:
+        logits: [E, B, N].
+        y: [B, N], probabilities of the target.
+        z: [N], values of the atoms.
+
+    Returns:
+        Losses [E, B]; differences [B] without gradient.
+    """
+    losses = -(y * logits.log_softmax(-1)).sum(-1)
+    differences = (y @ z - (logits.detach().softmax(-1) @ z).mean(0)).abs()
     return losses, differences
 
 

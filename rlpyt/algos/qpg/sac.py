@@ -18,20 +18,14 @@ from rlpyt.agents.qpg.parts import Draw
 from rlpyt.algos.optim import RATE, ParameterGroup, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
 from rlpyt.algos.qpg.base import QpgAlgo, frozen, joined
-from rlpyt.algos.qpg.losses import (
-    check_values,
-    expected_value,
-    quantile_errors,
-    soft_target,
-    squared_errors,
-    standard_normal_logli,
-    truncated_target,
-)
+from rlpyt.algos.qpg.critic_outputs import outputs_of
+from rlpyt.algos.qpg.losses import expected_value, standard_normal_logli
 from rlpyt.algos.replay import SamplesToBuffer, subsample
+from rlpyt.algos.reward_normalizer import ReturnScale
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.normalization import batch_norms, running_statistics
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, check_range, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.old_names import AssignableProperty, OldName
 
@@ -49,10 +43,11 @@ class SAC(QpgAlgo):
 
     Box actions have a squashed Gaussian policy, discrete actions a categorical one.
 
-    The agent's ``n_critics`` critics return values or quantiles. With ``n_target_critics`` this is
-    REDQ (Chen et al. 2021), with layer normalization and dropout in the agent's critics DroQ
-    (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020), with ``joint_critics`` and
-    batch renormalization CrossQ (Bhatt et al. 2024).
+    The agent's ``n_critics`` critics return values, quantiles or logits of atoms. With
+    ``n_target_critics`` this is REDQ (Chen et al. 2021), with layer normalization and dropout in
+    the agent's critics DroQ (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020), with
+    ``joint_critics`` and batch renormalization CrossQ (Bhatt et al. 2024). Atoms with
+    ``normalize_reward`` are the critics of SimbaV2 (Lee et al. 2025).
     """
 
     discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
@@ -102,6 +97,15 @@ class SAC(QpgAlgo):
     n_drop_quantiles: int = setting(
         0, ge=0, fixed=True, doc="largest quantiles dropped per critic; TQC: 2"
     )
+    V_min: float = setting(
+        -5.0, finite=True, fixed=True, doc="(atoms) value of the first atom, the lowest return"
+    )
+    V_max: float = setting(
+        5.0, finite=True, fixed=True, doc="(atoms) value of the last atom, the highest return"
+    )
+    normalize_reward: bool = setting(
+        False, fixed=True, doc="divide rewards so that returns vary by 1, and stay within V_max"
+    )
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
     joint_critics: bool = setting(
         False, fixed=True, doc="critics at (s, a) and (s', a') as one batch, CrossQ"
@@ -140,7 +144,7 @@ class SAC(QpgAlgo):
     OptInfo: ClassVar[Any] = OptInfo
     recorded_fields: ClassVar[tuple[str, ...]] = ("tdAbsErr", "entropy", "alphaLoss")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
-    learns_quantiles = True
+    learns_distributions = True
     # Names of the networks that are evaluated at the steps themselves, and after their returns.
     evaluated: ClassVar[tuple[Sequence[str], Sequence[str]]] = (
         ("model", "q_model"),
@@ -167,6 +171,7 @@ class SAC(QpgAlgo):
                 f"joint_critics must be False for {what}, got True. It is for agents without "
                 "memory, whose actions are a single Box."
             )
+        check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
         N = agent.n_quantiles
         if self.n_drop_quantiles and (N is None or self.n_drop_quantiles >= N):
             raise ValueError(
@@ -190,12 +195,35 @@ class SAC(QpgAlgo):
     def _add_steps(self) -> None:
         self._evaluate = self._jointly if self.joint_critics else self._separately
         self._policy_norms = batch_norms(self.agent.model)
+        self._outputs = outputs_of(self.agent, self)
+        if self.normalize_reward:
+            self._normalize_rewards()
         self.add_step("all", self._networks())
         if self.fixed_alpha is None:
             self.fix("since the temperature is learned", "fixed_alpha")
         else:
             self.follow("fixed_alpha", self._set_alpha)
         self.follow("target_entropy", self._set_target_entropy)
+
+    def _normalize_rewards(self) -> None:
+        if self.world_size > 1:
+            raise ValueError(
+                "normalize_reward must be False with several ranks, whose environments have "
+                f"different returns, got True and {self.world_size} ranks. Set reward_scale."
+            )
+        self.reward_normalizer = ReturnScale(
+            self.batch_spec.B, self.discount, self.agent.device, self.V_max
+        )
+        self.divisor = torch.ones((), device=self.agent.device)
+
+    def update_obs_rms(self, samples: NamedArrayTuple) -> None:
+        """Update the statistics of observations, and with ``normalize_reward`` those of returns."""
+        super().update_obs_rms(samples)
+        normalizer = self.reward_normalizer
+        if normalizer is not None:
+            env = samples.env
+            normalizer.update(env.reward, env.done, self.valid_steps(env))
+            self.divisor.fill_(normalizer.scale)
 
     def _rate(self, name: str) -> str:
         """Return the setting with a network's learning rate: this one, if it has a value."""
@@ -352,7 +380,7 @@ class SAC(QpgAlgo):
         return (q_losses, pi_loss, alpha_loss), (q, mean, log_std, td_abs_errors)
 
     def q_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return E[w (y - Q_i(s, a))^2 / 2] of every critic, or quantile regression losses.
+        """Return E[w (y - Q_i(s, a))^2 / 2] of every critic, or what `critic_outputs` defines.
 
         Args:
             samples: batch [B] from the replay.
@@ -361,13 +389,10 @@ class SAC(QpgAlgo):
             Losses [E]; Q-values [E, B] and absolute TD errors [B], without gradient.
         """
         y, q = self._evaluate(samples)
-        check_values(q, samples.return_, self.agent.n_quantiles)
-        if y.dim() > 1:
-            losses, td_abs_errors = quantile_errors(q, y)
-            q = q.mean(-1)
-        else:
-            losses, td_abs_errors = squared_errors(q, y)
-        return self.weighted(losses, samples).mean(-1), q.detach(), td_abs_errors
+        self._outputs.check(q, samples.return_)
+        losses, td_abs_errors = self._outputs.errors(q, y)
+        q = self._outputs.means(q.detach())
+        return self.weighted(losses, samples).mean(-1), q, td_abs_errors
 
     def _separately(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return targets, and the critics' outputs at (s, a)."""
@@ -389,7 +414,7 @@ class SAC(QpgAlgo):
 
     @torch.no_grad()
     def q_target(self, samples: NamedArrayTuple) -> torch.Tensor:
-        """Return the targets y [B] of the critics, or [B, K] if they return quantiles."""
+        """Return the targets y [B] of the critics, or [B, K] of quantiles or atoms."""
         action, log_pi = self._next_action(samples)
         next_q = self.forward(self.agent.target_q, *samples.target_inputs, action)
         return self._target(samples, action, log_pi, next_q)
@@ -401,6 +426,10 @@ class SAC(QpgAlgo):
             action, log_pi, _ = self.forward(self.agent.pi, *samples.target_inputs)
         return action, log_pi
 
+    def _returns(self, samples: NamedArrayTuple) -> torch.Tensor:
+        """Return the rewards of the targets, [B], in the units of the critics."""
+        return self.reward_scale / self.divisor * samples.return_  # type: ignore[no-any-return]
+
     @torch.no_grad()
     def _target(
         self, samples: NamedArrayTuple, action: Any, log_pi: torch.Tensor, next_q: torch.Tensor
@@ -410,12 +439,10 @@ class SAC(QpgAlgo):
             next_q = next_q[torch.randperm(E, device=next_q.device)[:M]]
         terms = (
             self._penalty(action, log_pi),
-            self.reward_scale * samples.return_,
+            self._returns(samples),
             self.bootstrap_discount(samples),
         )
-        if self.agent.n_quantiles is not None:
-            return truncated_target(next_q, self.n_drop_quantiles, *terms)
-        return soft_target(next_q, prob_of(action), *terms)
+        return self._outputs.target(next_q, prob_of(action), *terms)
 
     def pi_loss(self, samples: NamedArrayTuple) -> tuple[Any, ...]:
         """Return the policy loss E[alpha log pi(a|s) - Q(s, a)], with a drawn from the policy.
@@ -456,11 +483,7 @@ class SAC(QpgAlgo):
 
         Of a ``Draw`` it is the expectation over the enumerated choices.
         """
-        q = self.forward(self.agent.q, *inputs, action)
-        if self.agent.n_quantiles is not None:
-            q = q.mean((0, -1))
-        else:
-            q = q.amin(0) if self.n_target_critics is None else q.mean(0)
+        q = self._outputs.for_policy(self.forward(self.agent.q, *inputs, action))
         return self._penalty(action, log_pi) - expected_value(q, prob_of(action))
 
     def _penalty(self, action: Any, log_pi: torch.Tensor) -> torch.Tensor:
@@ -493,6 +516,12 @@ class SAC(QpgAlgo):
             members = split_members(state.pop("q_optimizer"), E)
             state |= {f"q{i + 1}_optimizer": member for i, member in enumerate(members)}
         return {**state, "log_alpha": self.log_alpha.detach().clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state from ``state_dict``."""
+        super().load_state_dict(state)
+        if self.reward_normalizer is not None:
+            self.divisor.fill_(self.reward_normalizer.scale)
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``optim_state_dict``; keep a fixed temperature.

@@ -44,7 +44,7 @@ class SAC_V(SAC):
     OptInfo: ClassVar[Any] = OptInfo
     recorded_fields: ClassVar[tuple[str, ...]] = ("tdAbsErr", "entropy")
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
-    learns_quantiles = False
+    learns_distributions = False
     evaluated = (("model", "q_model", "v_model"), ("target_v_model",))
 
     def _networks(self) -> list[ParameterGroup]:
@@ -97,8 +97,8 @@ class SAC_V(SAC):
         """Return R + g V'(s'), [B]."""
         next_v = self.forward(self.agent.target_v, *samples.target_inputs)
         check_values(next_v, samples.return_)
-        bootstrap = self.bootstrap_discount(samples) * next_v
-        return self.reward_scale * samples.return_ + bootstrap  # type: ignore[no-any-return]
+        bootstrap: torch.Tensor = self.bootstrap_discount(samples) * next_v
+        return self._returns(samples) + bootstrap
 
     def v_and_pi_loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Return the losses of the value network and of the policy, with the same actions.

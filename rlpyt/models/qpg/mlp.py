@@ -211,6 +211,8 @@ class QofMuMlpModel(ControlModel):
         action_size: A, number of action components.
         n_critics: E, number of critics; ``None``: one, without a dimension E.
         n_quantiles: N, number of quantiles of the return per critic; ``None``: its mean.
+        n_atoms: N, number of atoms of a categorical distribution of the return per critic, whose
+            logits are returned, instead of quantiles.
         layer_norm: normalize hidden layers (Hiraoka et al. 2022, with ``dropout``: DroQ).
         dropout: dropout rate of hidden outputs, below 1.
         nonlinearity: class or name of the nonlinearity; it must be elementwise.
@@ -236,6 +238,7 @@ class QofMuMlpModel(ControlModel):
         n_choices: int | None = None,
         normalization: Normalization | None = None,
         residual: str | None = None,
+        n_atoms: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
@@ -248,9 +251,15 @@ class QofMuMlpModel(ControlModel):
                 )
         if n_quantiles is not None:
             n_quantiles = whole_number("n_quantiles", n_quantiles, 1)
+        if n_atoms is not None:
+            n_atoms = whole_number("n_atoms", n_atoms, 2)
+        if n_atoms and n_quantiles:
+            raise ValueError(
+                f"n_atoms={n_atoms} must be None with n_quantiles={n_quantiles}. Use one of them."
+            )
         check_range("dropout", dropout, 0, 0.99)
-        self.n_critics, self.n_quantiles = n_critics, n_quantiles
-        self._values = tuple(n for n in (n_choices, n_quantiles) if n is not None)
+        self.n_critics, self.n_quantiles, self.n_atoms = n_critics, n_quantiles, n_atoms
+        self._values = tuple(n for n in (n_choices, n_quantiles, n_atoms) if n is not None)
         self.mlp = EnsembleMlp(
             self.n_features + action_size,
             size_list(hidden_sizes),
@@ -273,7 +282,7 @@ class QofMuMlpModel(ControlModel):
     ) -> Tensor:
         """Return values [*lead] float32, or [E, *lead] with E critics.
 
-        With discrete choices, the last dimension is C, with quantiles N.
+        With discrete choices, the last dimension is C, with quantiles or atoms N.
 
         Args:
             observation: see `Network.forward`; ``HeadInputs`` of critics with a memory.

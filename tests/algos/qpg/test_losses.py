@@ -9,6 +9,8 @@ import torch
 
 from rlpyt.algos.optim import GradientStep, ParameterGroup
 from rlpyt.algos.qpg.losses import (
+    categorical_errors,
+    categorical_target,
     min_over_critics,
     quantile_errors,
     soft_target,
@@ -95,6 +97,39 @@ def test_quantile_regression_finds_the_quantiles():
         quantile_errors(z, y[None])[0].sum().backward()
         optimizer.step()
     assert z.flatten().tolist() == pytest.approx([1.25, 3.75, 6.25, 8.75], abs=0.5)
+
+
+def test_categorical_target_is_that_of_the_critic_with_the_smallest_mean():
+    """Its atoms are moved and divided among the two nearest ones, one after the other."""
+    atoms = torch.linspace(-2, 3, N)
+    logits, log_pi, r, g = 3 * torch.randn(E, B, N), torch.randn(B), torch.randn(B), torch.rand(B)
+    y = categorical_target(logits, atoms, 0.3 * log_pi, r, g)
+    smallest = set()
+    for b in range(B):
+        p = [[float(x) for x in logits[e, b].double().softmax(0)] for e in range(E)]
+        means = [sum(x * float(z) for x, z in zip(p[e], atoms)) for e in range(E)]
+        smallest.add(k := means.index(min(means)))
+        expected = [0.0] * N
+        for x, z in zip(p[k], atoms):
+            moved = float(r[b]) + float(g[b]) * (float(z) - 0.3 * float(log_pi[b]))
+            place = (min(max(moved, -2.0), 3.0) + 2) / 5 * (N - 1)
+            low = min(int(place), N - 2)
+            expected[low] += x * (low + 1 - place)
+            expected[low + 1] += x * (place - low)
+        assert y[b].tolist() == pytest.approx(expected, abs=1e-5)
+    assert len(smallest) > 1
+
+
+def test_categorical_errors_are_cross_entropies():
+    atoms, logits, y = torch.linspace(-2, 3, N), torch.randn(E, B, N), torch.rand(B, N).softmax(-1)
+    losses, apart = categorical_errors(logits, y, atoms)
+    for b in range(B):
+        p = [[float(x) for x in logits[e, b].double().softmax(0)] for e in range(E)]
+        for e in range(E):
+            expected = -sum(float(t) * math.log(x) for t, x in zip(y[b], p[e]))
+            assert losses[e, b].item() == pytest.approx(expected, rel=1e-5)
+        mean = sum(x * float(z) for e in range(E) for x, z in zip(p[e], atoms)) / E
+        assert apart[b].item() == pytest.approx(abs(float(y[b] @ atoms) - mean), abs=1e-5)
 
 
 def test_standard_normal_log_density():

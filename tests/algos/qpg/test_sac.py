@@ -14,6 +14,7 @@ from rlpyt.agents.pg.vector import GaussianMlpAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.ddpg import DDPG
+from rlpyt.algos.qpg.losses import categorical_target
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.algos.qpg.sac_v import SAC_V
 from rlpyt.algos.qpg.td3 import TD3
@@ -197,6 +198,70 @@ def test_truncated_quantile_losses_are_their_definition(drop):
     action, log_pi = pi_of(agent, seen, torch.randn(N, A))
     q = torch.stack([q_of(agent, f"q{i + 1}_model", seen, action) for i in range(E)])
     assert loss.item() == pytest.approx(float((0.3 * log_pi - q.mean((0, 2))).mean()), rel=1e-4)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_categorical_critics_learn_distributions_of_scaled_returns(mean):
+    E, K = 3, 11
+    settings = dict(discount=0.9, fixed_alpha=0.3, reward_scale=0.5, n_step_return=2, **SMALL)
+    algo = SAC(normalize_reward=True, V_max=4.0, n_target_critics=E if mean else None, **settings)
+    agent = AGENTS["sac"](n_critics=E, q_model_kwargs=dict(n_atoms=K, **NARROW))
+    batch = sampled(algo, agent)
+    level(agent, batch)
+    seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
+    torch.manual_seed(4)
+    losses, values, apart = algo.q_loss(batch)
+    torch.manual_seed(4)
+    next_action, log_pi = pi_of(agent, after, torch.randn(N, A))
+    logits = [q_of(agent, f"q{i + 1}_model", seen, to_unit(batch.action)) for i in range(E)]
+    next_logits = [q_of(agent, f"target_q{i + 1}_model", after, next_action) for i in range(E)]
+    atoms = torch.linspace(-5, 4, K).double()
+    assert float(algo.divisor) > 2
+    return_ = 0.5 * batch.return_.double() / float(algo.divisor)
+    terms = 0.3 * log_pi, return_, batch.discount_n.double()
+    y = categorical_target(torch.stack(next_logits), atoms, *terms)
+    for i in range(E):
+        expected = -(y * logits[i].log_softmax(-1)).sum(-1).mean()
+        assert losses[i].item() == pytest.approx(float(expected), rel=1e-5)
+    means = torch.stack(logits).softmax(-1) @ atoms
+    torch.testing.assert_close(values.double(), means, rtol=1e-4, atol=1e-5)
+    expected = (y @ atoms - means.mean(0)).abs()
+    torch.testing.assert_close(apart.double(), expected, rtol=1e-3, atol=1e-4)
+    torch.manual_seed(5)
+    loss = algo.pi_loss(batch)[0]
+    torch.manual_seed(5)
+    action, log_pi = pi_of(agent, seen, torch.randn(N, A))
+    q = torch.stack([q_of(agent, f"q{i + 1}_model", seen, action) for i in range(E)])
+    q = q.softmax(-1) @ atoms
+    expected = (0.3 * log_pi - (q.mean(0) if mean else q.amin(0))).mean()
+    assert loss.item() == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_the_scale_of_rewards_is_saved_and_bounds_returns():
+    """max(std, |R|_max / V_max) of discounted returns, by a loop over the steps."""
+    settings = dict(discount=0.9, normalize_reward=True, V_max=2.0, **SMALL)
+    algo = SAC(**settings)
+    sampler = prepared(algo, AGENTS["sac"]())
+    fill(algo, sampler)
+    batch = sampler.obtain_samples(6)[0]
+    returns, running = [], algo.reward_normalizer.state_dict()
+    total = running["return"].copy()
+    for t in range(len(batch.env.reward)):
+        total = 0.9 * total + batch.env.reward[t].numpy()
+        returns.append(total.copy())
+        total[batch.env.done[t].numpy() > 0] = 0
+    largest = max(running["largest"], np.abs(returns).max())
+    algo.update_obs_rms(batch)
+    std = math.sqrt(float(algo.reward_normalizer.moments.state_dict()["var"]) + 1e-8)
+    assert float(algo.divisor) == pytest.approx(max(std, largest / 2), rel=1e-6)
+    assert largest / 2 > std
+    other = SAC(**settings)
+    prepared(other, AGENTS["sac"]())
+    other.load_state_dict(algo.state_dict())
+    assert float(other.divisor) == float(algo.divisor)
+    assert np.array_equal(other.reward_normalizer._return, total)
+    other.interrupt()
+    assert not other.reward_normalizer._return.any()
 
 
 def test_redq_draws_some_critics_for_targets_and_asks_all_for_the_policy():

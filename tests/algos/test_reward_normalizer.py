@@ -7,8 +7,8 @@ import torch
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.algos.pg.reward_normalizer import RewardNormalizer
 from rlpyt.algos.pg.vtrace import VTrace
+from rlpyt.algos.reward_normalizer import RewardNormalizer
 from rlpyt.curricula.prioritized import PrioritizedLevelReplay
 from rlpyt.envs.cartpole_levels import CartPoleLevels
 from rlpyt.envs.toy import CountEnv

@@ -33,15 +33,12 @@ class RewardNormalizer:
         self.moments = RunningMeanStdModel(()).to(device)
         self._return = np.zeros(B)  # R of the last step, zero after a done
 
-    def __call__(self, reward: Tensor, done: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Update the statistics with a batch; return its normalized rewards.
+    def update(self, reward: Tensor, done: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Update the statistics with a batch; return the running returns [N] of its steps.
 
         Args:
             reward, done: [T, B].
             valid: [T, B], zero for rows that are not steps; ``None``: all are.
-
-        Returns:
-            [T, B] float32, on the device of ``reward``.
         """
         r, ended = reward.numpy(force=True), done.numpy(force=True) > 0
         returns = np.empty(r.shape)
@@ -50,6 +47,18 @@ class RewardNormalizer:
             self._return = np.where(ended[t], 0.0, self._return)
         data = torch.from_numpy(returns if valid is None else returns[valid.numpy(force=True) > 0])
         self.moments.update(data)
+        return data
+
+    def __call__(self, reward: Tensor, done: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Update the statistics with a batch; return its normalized rewards.
+
+        Args:
+            reward, done, valid: see ``update``.
+
+        Returns:
+            [T, B] float32, on the device of ``reward``.
+        """
+        self.update(reward, done, valid)
         return (reward / self.scale).clamp(-CLIP, CLIP).float()
 
     @property
@@ -72,3 +81,38 @@ class RewardNormalizer:
         """Load a state from ``state_dict``."""
         self.moments.load_state_dict(state["moments"])
         self._return = np.array(state["return"], np.float64)
+
+
+class ReturnScale(RewardNormalizer):
+    """Scale of rewards with which returns vary by about 1, and stay below a limit.
+
+    The scale is max(std[R], max |R| / limit) (Lee et al. 2025, SimbaV2, with the limit G_max = 5).
+
+    Args:
+        B, discount, device: see `RewardNormalizer`.
+        limit: largest return after scaling.
+    """
+
+    def __init__(self, B: int, discount: float, device: torch.device, limit: float) -> None:
+        super().__init__(B, discount, device)
+        self._limit, self._largest = limit, 0.0
+
+    def update(self, reward: Tensor, done: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Update the statistics with a batch; return the running returns [N] of its steps."""
+        returns = super().update(reward, done, valid)
+        self._largest = max(self._largest, float(returns.abs().max()) if len(returns) else 0.0)
+        return returns
+
+    @property
+    def scale(self) -> float:
+        """Return the number by which rewards are divided."""
+        return max(super().scale, self._largest / self._limit)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the statistics, and the returns of episodes in progress."""
+        return {**super().state_dict(), "largest": self._largest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state from ``state_dict``."""
+        super().load_state_dict(state)
+        self._largest = float(state["largest"])
