@@ -261,23 +261,25 @@ class GradientStep:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the optimizer's state.
 
-        Learning rates are not loaded, so that a run can be resumed with others.
+        Arguments of the optimizer, such as learning rates and weight decay, are not loaded, so that
+        a run can be resumed with others.
 
         Raises:
             ValueError: another optimizer saved it.
         """
-        settings = [*self.optimizer.param_groups[0]]
+        own = [{**group} for group in self.optimizer.param_groups]
         # Copied because torch keeps the tensors and would update the caller's in place.
         self.optimizer.load_state_dict(copy.deepcopy(state))
-        missing = [x for x in settings if x not in self.optimizer.param_groups[0]]
+        missing = [x for x in own[0] if x not in self.optimizer.param_groups[0]]
         if missing:
             raise ValueError(
                 f"the saved state must be of {type(self.optimizer).__name__}, but it is of another "
                 f"optimizer: it lacks {', '.join(missing)}. Use the OptimCls that saved it, or "
                 "start a new run from the agent alone (--init-from)."
             )
-        for name, group in zip(self._group_rates, self.optimizer.param_groups):
-            group["lr"] = self._rates[name]
+        arguments = inspect.signature(type(self.optimizer)).parameters.keys() - {"params"}
+        for name, group, given in zip(self._group_rates, self.optimizer.param_groups, own):
+            group.update({k: given[k] for k in arguments & given.keys()}, lr=self._rates[name])
 
     def diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
         """Return the error of a loss or gradient that is not finite."""

@@ -34,6 +34,33 @@ def trained(optimizer, parameters, n=2):
         optimizer.step()
 
 
+@pytest.mark.parametrize(
+    "OptimCls, own, others",
+    [
+        (torch.optim.AdamW, dict(weight_decay=0.3), dict(weight_decay=0.9, betas=(0.5, 0.9))),
+        (torch.optim.AdamW, {}, dict(weight_decay=0.9)),
+        (torch.optim.SGD, dict(momentum=0.5), dict(momentum=0.9, nesterov=True)),
+    ],
+)
+def test_an_optimizer_keeps_its_arguments_when_it_loads_a_state(OptimCls, own, others):
+    """As population-based training does, which copies states between runs."""
+    settings = dict(OptimCls=OptimCls, **SMALL)
+    source, target, fresh = (
+        SAC(**settings, optim_kwargs=kwargs) for kwargs in (others, own, own)
+    )  # fmt: skip
+    for algo in (source, target, fresh):
+        fill(algo, prepared(algo, AGENTS["sac"]()))
+    one_update(source)
+    target.load_optim_state_dict(source.optim_state_dict())
+    groups = [algo.steps["all"].optimizer.param_groups for algo in (target, fresh)]
+    for loaded, expected in zip(*groups, strict=True):
+        assert {k: v for k, v in loaded.items() if k != "params"} == {
+            k: v for k, v in expected.items() if k != "params"
+        }
+    states = target.steps["all"].optimizer.state
+    assert all(torch.is_tensor(x) for x in next(iter(states.values())).values())
+
+
 @pytest.mark.parametrize("OptimCls", [torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop])
 def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
     torch.manual_seed(0)
