@@ -48,10 +48,11 @@ class PopulationError(RlpytError, RuntimeError):
     """
 
     def __init__(self, errors: Mapping[Path, Exception], n: int, stopped: bool = False) -> None:
-        others = "were stopped by a signal" if stopped else "are complete"
+        others = "; the others are complete" if len(errors) < n else ""
+        others = "; the others were stopped by a signal" if others and stopped else others
         lines = [f"{path.name}: {summary_of(e).splitlines()[0]}" for path, e in errors.items()]
         failed = f"{len(errors)} of {n} runs failed in {next(iter(errors)).parent}"
-        super().__init__("\n".join([f"{failed}; the others {others}.", *lines]))
+        super().__init__("\n".join([f"{failed}{others}.", *lines]))
         self.errors = dict(errors)
 
 
