@@ -228,8 +228,8 @@ TABLES: dict[str, list[Experiment]] = {
     ],
     "minatar": [
         *(
-            Experiment(f"{algo}-{game}", f"train {algo} MinAtar/{game}-v1 --steps 1000000 "
-                       f"--torch-threads 1 {SERIAL}", "a curve", cheap=False)
+            _few(f"{algo}-{game}", f"train {algo} MinAtar/{game}-v1 --steps 1000000 "
+                 "--torch-threads 1", "a curve", cheap=False)
             for game in MINATAR
             for algo in ("ppo", "pqn")
         ),
@@ -454,7 +454,8 @@ OVERVIEW = {
         *(f"{algo}-Pendulum" for algo in ("ppo", "ddpg", "td3", "sac", "sac_v")),
         "async-sac-Pendulum",
         *("ppo-memory-lstm", "a2c-memory-lstm", "vtrace-memory-lstm", "async-impala-memory-lstm"),
-    ]
+    ],
+    "minatar": [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")],
 }
 LEVELS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "toy/memory": 0.95}
 WITH = {
@@ -574,11 +575,12 @@ def overview(name: str) -> str:
         returns = np.array(e.evaluations)
         drawn = rng.choice(returns, (10_000, len(returns))).mean(1)
         interval = ", ".join(_returns([x]) for x in np.percentile(drawn, (2.5, 97.5)))
-        level = LEVELS[env]
-        solved = "yes" if returns.mean() >= level else "no"
+        level = LEVELS.get(env)
+        solved = "-" if level is None else "yes" if returns.mean() >= level else "no"
         lines.append(
             f"| {env} | {algo}{WITH.get(name_of, '')} | {solved} "
-            f"| {_returns([returns.mean()])} | {interval} | {_returns([level])} "
+            f"| {_returns([returns.mean()])} | {interval} "
+            f"| {'-' if level is None else _returns([level])} "
             f"| {int(flags[flags.index('--steps') + 1]):,} "
             f"| {len(returns)}{' early' * _is_early(e)} |"
         )

@@ -222,6 +222,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
             "eval_max_steps": steps_per_env * n_envs,
             "eval_max_trajectories": options.eval_episodes,
             "eval_env_kwargs": recipe.eval_kwargs,
+            "eval_deterministic": True,
         }
     kinds = ASYNC_SAMPLERS if sampler.asynchronous else SAMPLERS
     if sampler.kind not in kinds:

@@ -239,6 +239,17 @@ def test_evaluations_and_rows_have_intervals_of_their_own(tmp_path):
     assert np.isfinite(rows["Training/ReturnAverage"][-1])
 
 
+@pytest.mark.parametrize("algo_name", ["ppo", "a2c"])
+def test_evaluations_in_training_play_the_most_likely_actions(algo_name, tmp_path):
+    """As those after it: in a bandit without noise, all episodes have the same return."""
+    settings = dict(eval_interval_steps=16, eval_episodes=8)
+    train(tiny("toy/bandit", algo_name, **settings), tmp_path)
+    rows = read_progress(tmp_path)
+    evaluated = np.isfinite(rows["ReturnAverage"])
+    assert evaluated.sum() == 3 and not rows["ReturnStd"][evaluated].any()
+    assert [*rlpyt.load(tmp_path).evaluate(4).returns] == [rows["ReturnAverage"][-1]] * 4
+
+
 def test_the_best_agent_is_kept_and_loaded(tmp_path, monkeypatch):
     returns = iter([5.0, 9.0, 7.0])
     monkeypatch.setattr(KeepBest, "on_log", scored_by(returns, KeepBest.on_log))
