@@ -689,7 +689,9 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         Raises:
             ValueError: the saved replay has different settings; the message lists them.
         """
-        settings, saved = self._settings(), state["made"]
+        settings, saved = self._settings(), {**state["made"]}
+        if self.n_step_return == 1:  # then no stored number depends on the discount
+            saved["discount"] = self.discount
         if saved != settings:
             names = [k for k in {**saved, **settings} if saved.get(k) != settings.get(k)]
             expected, given = ({k: values.get(k) for k in names} for values in (saved, settings))

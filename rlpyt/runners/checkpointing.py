@@ -289,7 +289,7 @@ class CheckpointedRunner(BaseRunner):
             ranks = state["saved_ranks"]
             if ranks != self.world_size:  # an iteration has another number of steps
                 itr = max((itr + 1) * ranks // self.world_size, 1) - 1
-            self.state.itr = itr
+            self.state.itr = self.saved_itr = itr  # not saved again if the rest cannot be loaded
             self.agent.load_state_dict(state["agent"])
             self.algo.load_state_dict(state["algo"])
             self.algo.apply_schedule(self.state.itr)

@@ -37,6 +37,12 @@ from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.seed import stream
 
 STANDING = "standing.json"
+# Settings on which the content of a saved replay depends; with n-step returns also the discount.
+STORED = tuple(
+    f"algo.{name}"
+    for name in ("n_step_return", "replay_size", "prioritized_replay", "pri_alpha", "batch_T",
+                 "warmup_T", "store_rnn_state_interval", "hindsight")
+)  # fmt: skip
 Standing = dict[str, float | None]  # "score" of a segment; empty if it has failed
 
 
@@ -155,10 +161,11 @@ def check_population(spec: SweepSpec, search: Search) -> None:
     spec.refuse("script", spec.script is not None, scripts)
     several = "method: pbt takes one seed; members count up from it"
     spec.refuse("seeds", len(spec.seeds) != 1, several)
+    options, steps = any_options(spec), search.interval_steps
+    stored = STORED if options.algo.get("n_step_return", 1) == 1 else (*STORED, "algo.discount")
     for key in spec.sample:
         fixed = f"{key} cannot change during a run; search settings such as algo.learning_rate"
-        spec.refuse(f"sample.{key}", not key.startswith("algo."), fixed)
-    options, steps = any_options(spec), search.interval_steps
+        spec.refuse(f"sample.{key}", key in stored or not key.startswith("algo."), fixed)
     batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
     bounds = f"at least one batch of {batch} (batch_T * batch_B), below the {options.steps} steps"
     why = f"interval_steps={steps} must be {bounds} of a run"

@@ -136,6 +136,10 @@ def test_loading_into_another_replay_names_only_what_differs():
         "the settings must be those of the saved replay, {'rows': '50 rows of 2'}, got "
         "{'rows': '100 rows of 2'}. Construct the replay with the saved settings."
     )
+    empty(discount=0.5).load_state_dict(empty().state_dict())  # of single rewards
+    two = dict(n_step_return=2)
+    with pytest.raises(ValueError, match=r"\{'discount': [01][.\d]*\}, got \{'discount': 0.5\}"):
+        empty(**two, discount=0.5).load_state_dict(empty(**two).state_dict())
     other = PrioritizedReplayBuffer(example=EXAMPLE._replace(action=np.int32(0)), size=100, B=B)
     with pytest.raises(ValueError, match="action") as error:
         other.load_state_dict(empty().state_dict())

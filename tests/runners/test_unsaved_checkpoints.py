@@ -8,7 +8,12 @@ import signal
 import pytest
 import torch
 
+from rlpyt.agents.dqn.vector import DqnMlpAgent
+from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.hooks import Hook
+from rlpyt.runners.minibatch_rl import MinibatchRl
+from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
@@ -95,3 +100,23 @@ def test_no_rank_is_reported_as_failed(tmp_path):
     with pytest.raises(CheckpointError, match=WHY):
         runner.train()
     assert runner.trained_itr == runner.n_itr - 1
+
+
+def test_a_checkpoint_that_cannot_be_loaded_whole_is_not_saved_again(tmp_path):
+    """What is loaded before the replay would be saved with an empty one, and resumed from."""
+
+    def runner(n_step_return, resume):
+        sampler = SerialSampler(CountEnv, {}, batch_T=8, batch_B=2)
+        algo = DQN(min_steps_learn=16, batch_size=8, replay_size=200, n_step_return=n_step_return)
+        directory = tmp_path / "checkpoint"
+        resumed = {"resume_from": directory} if resume else {}
+        return MinibatchRl(
+            algo=algo, agent=DqnMlpAgent(model_kwargs=dict(hidden_sizes=[8])), sampler=sampler,
+            n_steps=160, seed=1, checkpoint_dir=directory, **resumed,
+        )  # fmt: skip
+
+    runner(1, False).train()
+    saved = sorted((tmp_path / "checkpoint").iterdir())
+    with pytest.raises(ValueError, match="n_step_return"):
+        runner(2, True).train()
+    assert sorted((tmp_path / "checkpoint").iterdir()) == saved

@@ -1,5 +1,6 @@
 """Population-based training: copying between members, and recovery after failures."""
 
+import contextlib
 import json
 import os
 
@@ -316,3 +317,16 @@ def test_a_member_resumes_from_another_ones_weights_with_its_own_learning_rate(t
     assert json.loads((run_dir / "config.json").read_text())["algo"]["learning_rate"] == rate
     for view in read_sweep(sweep.path).runs:
         assert view.state == "done" and view.steps == 400 == view.total_steps
+
+
+@pytest.mark.parametrize("n, name, refused", [
+    (3, "discount", True), (1, "discount", False), (1, "pri_alpha", True), 
+])  # fmt: skip
+def test_settings_of_what_a_replay_holds_are_not_searched(n, name, refused, tmp_path):
+    """The next segment could not load the replay of the one before."""
+    options = OPTIONS.replace("{", f"{{algo.n_step_return: {n}, ", 1)
+    path = write_file(tmp_path, sample=f"{{algo.{name}: {{choice: [0.5, 0.9]}}}}", options=options)
+    path.write_text(path.read_text().replace("train: ppo", "train: dqn"))
+    context = pytest.raises(ValueError, match=rf"algo\.{name} cannot change")
+    with context if refused else contextlib.nullcontext():
+        sweep_at(tmp_path / "sweep", path)
