@@ -1,6 +1,6 @@
 """Read files of settings (YAML, JSON or TOML), and name the line of a key in errors."""
 
-import datetime
+import itertools
 import json
 import tomllib
 from collections.abc import Iterator
@@ -14,20 +14,14 @@ from rlpyt.utils.signed import MAX_DEPTH, check_plain
 
 try:
     from ruamel.yaml import YAML
-    from ruamel.yaml.comments import CommentedMap
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
-    from ruamel.yaml.events import (
-        AliasEvent,
-        CollectionEndEvent,
-        CollectionStartEvent,
-        ScalarEvent,
-    )
-    from ruamel.yaml.scalarbool import ScalarBoolean
 except ImportError as error:
     raise missing_extra("A sweep or report", "sweep", error.name) from error
 
 MAX_BYTES = 100_000
 MAX_VALUES = 100_000  # with the aliases of YAML replaced by what they refer to
+YAML_TAG = "tag:yaml.org,2002:"
+PLAIN = ("map", "seq", "str", "int", "float", "bool", "null", "merge", "timestamp")  # tags
 
 Lines = dict[str, int]  # "grid.env" -> 3, the line of the key, from 1
 
@@ -53,8 +47,7 @@ def read_document(path: Path) -> tuple[Any, Lines]:
         elif path.suffix == ".json":
             content = json.loads(text, object_pairs_hook=_unique)
         else:
-            _check_size(text)
-            content = _plain(path, YAML(typ="rt", pure=True).load(text), "", lines)
+            content = _read_yaml(text, lines)
         check_plain(content)
         return content, lines
     except json.JSONDecodeError as error:
@@ -69,65 +62,46 @@ def read_document(path: Path) -> tuple[Any, Lines]:
         raise ValueError(f"{place}{error}") from error
 
 
-def _check_size(text: str) -> None:
-    """Check depth and number of values of a YAML document before it is loaded.
+def _read_yaml(text: str, lines: Lines) -> Any:
+    """Return the content of a YAML document, and note the lines of its keys.
+
+    Depth, number of values and tags are checked before any value is constructed.
 
     Raises:
-        ValueError: it has too many values or levels, or an alias refers to what contains it.
-        YAMLError: it is not YAML.
+        ValueError: it has too many values or levels.
+        YAMLError: it is not YAML, or contains other than plain values.
     """
-    sizes: dict[str | None, int] = {}
-    counts, anchors = [0], [None]  # of the lists and dictionaries that are not complete
-    for event in YAML(typ="rt", pure=True).parse(text):
-        if isinstance(event, CollectionStartEvent):
-            counts.append(1)
-            anchors.append(event.anchor)
-        elif isinstance(event, CollectionEndEvent):
-            sizes[anchors.pop()] = size = counts.pop()
-            counts[-1] += size
-        elif isinstance(event, AliasEvent):
-            if event.anchor in anchors:
-                raise ValueError(f"*{event.anchor} refers to a value that contains it.")
-            counts[-1] += sizes.get(event.anchor, 1)
-        elif isinstance(event, ScalarEvent):
-            counts[-1] += 1
-        if counts[-1] > MAX_VALUES or len(counts) > MAX_DEPTH:
+    yaml, n_values = YAML(typ="safe", pure=True), itertools.count(1)
+
+    def check(node: Any, name: str, depth: int) -> None:
+        if next(n_values) > MAX_VALUES or depth > MAX_DEPTH:
             raise ValueError(
                 f"it must have at most {MAX_VALUES:,} values, aliases included, and {MAX_DEPTH} "
                 "levels."
             )
+        if node.tag.removeprefix(YAML_TAG) not in PLAIN:
+            raise _error(node, f"expected plain values, got one with the tag {node.tag}")
+        if node.tag == f"{YAML_TAG}timestamp":  # YAML 1.2 has none
+            node.tag = f"{YAML_TAG}str"
+        for item in node.value if node.id == "sequence" else ():
+            check(item, name, depth + 1)
+        for key, value in node.value if node.id == "mapping" else ():
+            inner = f"{name}.{key.value}" if name else str(key.value)
+            if key.tag != f"{YAML_TAG}merge":
+                lines[inner] = key.start_mark.line + 1
+                if key.tag != f"{YAML_TAG}str":
+                    raise _error(key, f"a key must be a string, got {key.value}")
+            check(value, inner, depth + 1)
+
+    document = yaml.compose(text)
+    if document is None:
+        return None
+    check(document, "", 0)
+    return yaml.constructor.construct_document(document)
 
 
-def _plain(path: Path, value: Any, name: str, lines: Lines) -> Any:
-    """Return a part of a YAML file as plain values, and note the lines of its keys."""
-    tag = getattr(value, "tag", None)
-    if tag is not None and tag.value == "tag:yaml.org,2002:str":
-        return str(value.value)
-    if tag is not None and tag.value is not None:
-        with blaming(path, lines, name):
-            raise ValueError(f"expected plain values, got one with the tag {tag.value}.")
-    if isinstance(value, CommentedMap):
-        found = {}
-        for key in value:
-            inner = f"{name}.{key}" if name else str(key)
-            if key in (value.lc.data or ()):  # others come from a merge (<<)
-                lines[inner] = value.lc.key(key)[0] + 1
-            with blaming(path, lines, inner):
-                if not isinstance(key, str):
-                    raise ValueError(f"a key must be a string, got {key!r}.")
-            found[key] = _plain(path, value[key], inner, lines)
-        return found
-    if isinstance(value, list):
-        return [_plain(path, item, name, lines) for item in value]
-    if value is None or isinstance(value, ScalarBoolean):
-        return None if value is None else bool(value)
-    kind = next((k for k in (bool, int, float, str) if isinstance(value, k)), None)
-    if kind is not None:
-        return kind(value)
-    if type(value) is datetime.date:  # YAML 1.2 has none
-        return value.isoformat()
-    with blaming(path, lines, name):
-        raise ValueError(f"expected plain values, got {value} ({type(value).__name__}). Quote it.")
+def _error(node: Any, problem: str) -> YAMLError:
+    return MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ ALIASES = "a: &a [x]\n" + "".join(
         (BASE + f"seeds: {'9' * 400}\n", "seeds .*400 digits"),
         (BASE + "max_runs: 1000000\n", ":3: max_runs "),
         (ALIASES, "100,000 values"),
-        ("a: &a [*a]\n", r"\*a "),
+        ("a: &a [*a]\n", "64 levels"),
         (f"a: {'[' * 100}{']' * 100}\n", "64 levels"),
     ],
 )
