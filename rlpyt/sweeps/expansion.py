@@ -1,20 +1,16 @@
 """Expansion of a sweep into the settings and jobs of its runs, checked before the first starts."""
 
+import itertools
 import math
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import Any
 
-from rlpyt.experiments.build import (
-    EnvRecipe,
-    build_algo,
-    build_sampler,
-    env_recipe,
-)
+from rlpyt.experiments.build import EnvRecipe, build_algo, build_sampler, env_recipe
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import algorithm_class
@@ -23,14 +19,7 @@ from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.utils.launching.run_limit import TooManyRuns
-from rlpyt.utils.launching.variant import (
-    Variant,
-    VariantLevel,
-    cross_levels,
-    cross_variants,
-    identity,
-    set_nested,
-)
+from rlpyt.utils.launching.variant import Variant, identity, set_nested
 from rlpyt.utils.names import dir_names, flattened, labels
 from rlpyt.utils.seed import stream
 from rlpyt.vis.grouping import RunRecord
@@ -41,20 +30,12 @@ TRUST = "--trust"  # the sweep wrote the files; the key of another machine may d
 
 @dataclass(frozen=True)
 class Setting:
-    """One run of a sweep.
+    """One run of a sweep."""
 
-    Attributes:
-        name: directory below that of the sweep: ``env_CartPole-v1/epochs_4/run_0``.
-        changes: nested settings of the run. With ``train`` as in ``config.json``, including
-            ``algo_name`` and ``env``; with ``script`` they are the variant.
-        seed: seed of the run; with ``script`` its ``RUN_ID``.
-        varied: settings that differ between runs, by their dotted names.
-    """
-
-    name: str
-    changes: Variant
-    seed: int
-    varied: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # directory below that of the sweep: env_CartPole-v1/epochs_4/run_0
+    changes: Variant  # nested settings as in config.json; with ``script`` the variant
+    seed: int  # with ``script`` the RUN_ID
+    varied: Mapping[str, Any]  # settings that differ between runs, by dotted names
 
 
 def count(spec: SweepSpec) -> int:
@@ -80,7 +61,7 @@ def expand(spec: SweepSpec) -> list[Setting]:
     if n_runs > spec.max_runs:
         with spec.blaming("max_runs"):
             raise TooManyRuns(n_runs, spec.max_runs, "set max_runs if this is intended, or sample")
-    variants, log_dirs = _sampled(spec, *cross_levels(*_grid_levels(spec)))
+    variants, log_dirs = _variants(spec)
     flats = _checked(spec, variants)
     _refuse_repeated(spec, flats, log_dirs)
     return [
@@ -91,13 +72,7 @@ def expand(spec: SweepSpec) -> list[Setting]:
 
 
 def setting_for(spec: SweepSpec, varied: Mapping[str, Any], log_dir: str, seed: int = 0) -> Setting:
-    """Return the run with the given values, for example those of a search.
-
-    Args:
-        spec: the sweep.
-        varied: values by dotted keys, in addition to the ``options`` of all runs.
-        log_dir: directory of the setting, below the sweep's.
-        seed: seed of the run.
+    """Return the run with these values by dotted keys, for example those of a search.
 
     Raises:
         UnknownName, TypeError, ValueError, ImportError: as for :func:`expand`.
@@ -122,38 +97,25 @@ def run_options(spec: SweepSpec, setting: Setting) -> RunOptions:
     return options.updated({**setting.changes, "seed": setting.seed})
 
 
-def _grid_levels(spec: SweepSpec) -> list[VariantLevel]:
-    """Return a level for each key of the grid; variants are flat here, by dotted keys."""
+def _variants(spec: SweepSpec) -> tuple[list[Variant], list[str]]:
+    """Cross every cell of the grid with its draws.
+
+    Returns:
+        Varied values by dotted keys, and their directories.
+    """
     label = labels([*spec.grid, *spec.sample])
-    return [
-        VariantLevel(
-            keys=[(key,)],
-            values=[[value] for value in values],
-            dir_names=dir_names([{label[key]: value} for value in values]),
-        )
+    levels = [
+        list(zip(values, dir_names([{label[key]: value} for value in values])))
         for key, values in spec.grid.items()
     ]
-
-
-def _sampled(
-    spec: SweepSpec, cells: list[Variant], cell_dirs: list[str]
-) -> tuple[list[Variant], list[str]]:
-    """Cross every cell of the grid with its draws."""
-    if not spec.sample:
-        return cells, cell_dirs
-    label = labels([*spec.grid, *spec.sample])
     variants, log_dirs = [], []
-    for cell, cell_dir in zip(cells, cell_dirs, strict=True):
-        drawn = _draws(spec, cell_dir)
-        shown = [{label[key]: value for key, value in one.items()} for one in drawn]
-        level = VariantLevel(
-            keys=[(key,) for key in spec.sample],
-            values=[list(one.values()) for one in drawn],
-            dir_names=dir_names(shown),
-        )
-        crossed = cross_variants([cell], [cell_dir], level)
-        variants += crossed[0]
-        log_dirs += crossed[1]
+    for cell in itertools.product(*levels):
+        varied = dict(zip(spec.grid, (value for value, _ in cell)))
+        cell_dir = "/".join(name for _, name in cell)
+        draws = _draws(spec, cell_dir) if spec.sample else [{}]
+        shown = [{label[key]: value for key, value in drawn.items()} for drawn in draws]
+        variants += [{**varied, **drawn} for drawn in draws]
+        log_dirs += [(PurePath(cell_dir) / name).as_posix() for name in dir_names(shown)]
     return variants, log_dirs
 
 
@@ -260,14 +222,7 @@ def _origin(spec: SweepSpec, key: str) -> str:
 
 
 def jobs_of(spec: SweepSpec, settings: list[Setting], share: Slot, first: int = 0) -> list[Job]:
-    """Return a job for each setting.
-
-    Args:
-        spec: the sweep.
-        settings: settings of its runs.
-        share: hardware of each run.
-        first: number of the first job.
-    """
+    """Return a job for each setting, numbered from ``first``, with this share of the hardware."""
     make = _train_job if spec.script is None else _script_job
     return [make(spec, one, share, first + at) for at, one in enumerate(settings)]
 

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -240,11 +241,11 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     values: dict[str, Any] = {"title": path.stem}
     for key, value in content.items():
         with blaming(path, lines, key):
-            if key in RESOURCES:
-                raise ValueError(f"{key} belongs to resources; use resources: {{{key}: {value}}}.")
             if key not in known:
                 _refuse_key(key, value, known)
             values[key] = _READERS[key](value) if key in _READERS else fitted(value, hints[key])
+            if key in ("grid", "sample") and not values[key]:
+                raise ValueError("it is empty; remove it.")
             if key == "script":
                 values[key] = _beside(home or path.parent, value)
     for key, item in values.get("sample", {}).items():
@@ -257,6 +258,8 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
 
 
 def _refuse_key(key: Any, value: Any, known: set[str]) -> NoReturn:
+    if key in RESOURCES:
+        raise ValueError(f"{key} belongs to resources; use resources: {{{key}: {value}}}.")
     if key in ELSEWHERE and not isinstance(value, Mapping):
         raise ValueError(f"{key} is not a key of sweep files; use {ELSEWHERE[key]}: {value}.")
     if str(key).partition(".")[0] in SETTINGS:
@@ -296,24 +299,10 @@ def _read_seeds(value: Any) -> Sequence[int]:
     return range(whole_number("seeds", value, 1))
 
 
-def _read_grid(value: Any) -> dict[str, Any]:
-    return _not_empty(flattened(value))
-
-
-def _read_sample(value: Any) -> dict[str, Any]:
-    return _not_empty(flattened(value, _is_draw))
-
-
 def _is_draw(inner: Mapping[str, Any]) -> bool:
     """Return True for a distribution, also a misspelled one; False for nested settings."""
     misspelled = not any(isinstance(value, Mapping) for value in inner.values())
     return misspelled or set(inner) <= set(KINDS)
-
-
-def _not_empty(settings: dict[str, Any]) -> dict[str, Any]:
-    if not settings:
-        raise ValueError("it is empty; remove it.")
-    return settings
 
 
 def _read_args(value: Any) -> tuple[str, ...]:
@@ -324,8 +313,8 @@ def _read_args(value: Any) -> tuple[str, ...]:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "options": flattened,
-    "grid": _read_grid,
-    "sample": _read_sample,
+    "grid": flattened,
+    "sample": partial(flattened, is_leaf=_is_draw),
     "seeds": _read_seeds,
     "args": _read_args,
 }
