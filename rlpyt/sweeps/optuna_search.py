@@ -38,7 +38,7 @@ class OptunaSearch(Source):
     """
 
     def __init__(self, runs: SearchRuns, search: Search) -> None:
-        self.runs, self.search, self.metric = runs, search, search.to_find
+        self.runs, self.search = runs, search
         self._state = import_optuna().trial.TrialState
         self._jobs: dict[int, list[JobDirectory]] = defaultdict(list)
         for job in runs.sweep.jobs():
@@ -76,7 +76,7 @@ class OptunaSearch(Source):
     def ended(self, job: JobDirectory, state: State) -> None:
         """Complete the trial once all its runs have ended."""
         if state == "done":
-            self.runs.check_metric(self.metric, job)
+            self.runs.check_metric(self.search, job)
         number = job.job.settings[TRIAL]
         self._over[number][job.job.number] = state
         if state == "pruned":
@@ -84,14 +84,14 @@ class OptunaSearch(Source):
         if len(self._over[number]) < self._n_seeds or self._is_finished(number):
             return
         states = set(self._over[number].values())
-        scores = [self.metric.score(self.runs.dir_of(job)) for job in self._jobs[number]]
+        scores = [self.search.score(self.runs.dir_of(job)) for job in self._jobs[number]]
         known = [score for score in scores if score is not None]
         if "pruned" in states:
             self.study.tell(number, state=self._state.PRUNED)
         elif "failed" in states:
             self._fail(number)
         elif len(known) < len(scores):
-            warnings.warn(f"trial {number} has failed: {self.metric.missing}")
+            warnings.warn(f"trial {number} has failed: {self.search.missing}")
             self._fail(number)
         else:
             list(self._report(number))  # for the comparison with other trials
@@ -162,7 +162,7 @@ class OptunaSearch(Source):
         to the nearest multiple of the log interval.
         """
         jobs, trial = self._jobs[number], self._trial(number)
-        rows = [own for job in jobs if (own := self.metric.rows(self.runs.dir_of(job)))]
+        rows = [own for job in jobs if (own := self.search.rows(self.runs.dir_of(job)))]
         every = _row_interval(jobs[0].job)
         for row in zip(*rows):
             at = max(steps for steps, _ in row)

@@ -29,7 +29,7 @@ from rlpyt.runners.progress import ProgressHook
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory, State
 from rlpyt.sweeps.launcher import Source
-from rlpyt.sweeps.search import ENDS, FROM, MEMBER, ROUND, Metric, Search, SearchRuns, any_options
+from rlpyt.sweeps.search import ENDS, FROM, MEMBER, ROUND, Search, SearchRuns, any_options
 from rlpyt.sweeps.spec import Draw, SweepSpec
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.lock import RunLock
@@ -59,7 +59,7 @@ class PopulationSearch(Source):
     noun = "segment"
 
     def __init__(self, runs: SearchRuns, search: Search) -> None:
-        self.runs, self.search, self.metric = runs, search, search.to_find
+        self.runs, self.search = runs, search
         self.total = any_options(runs.spec).steps
         self.n_rounds = math.ceil(self.total / search.interval_steps)
         self.rounds = [0] * search.population  # segments of each member that have a job
@@ -94,10 +94,10 @@ class PopulationSearch(Source):
         number, at = job.job.settings[MEMBER], job.job.settings[ROUND]
         standing = read_standing(job)
         if state == "done" and not standing and at + 1 == self.rounds[number]:
-            self.runs.check_metric(self.metric, job)
-            standing = {"score": self.metric.score(self.runs.dir_of(job))}
+            self.runs.check_metric(self.search, job)
+            standing = {"score": self.search.score(self.runs.dir_of(job))}
             if standing["score"] is None:
-                warnings.warn(f"{job.job.name} is not compared: {self.metric.missing}")
+                warnings.warn(f"{job.job.name} is not compared: {self.search.missing}")
             keep(self.runs.dir_of(job), job, standing)
             if old := self._jobs.get((number, at - 2)):
                 shutil.rmtree(old.path / rundir.CHECKPOINTS, ignore_errors=True)
@@ -126,7 +126,7 @@ class PopulationSearch(Source):
         """Return the member to continue from: one of the best if it is one of the worst."""
         alive = [i for i, standing in enumerate(known) if standing]
         scores = {i: x for i in alive if (x := known[i]["score"]) is not None}
-        best, worst = truncated(scores, self.metric, self.search.quantile)
+        best, worst = truncated(scores, self.search)
         if number in alive and number not in worst:
             return number
         candidates = best or alive  # of a failed member, if none has a score
@@ -172,15 +172,13 @@ def check_population(spec: SweepSpec, search: Search) -> None:
     spec.refuse("search.interval_steps", not batch <= steps < options.steps, why)
 
 
-def truncated(
-    scores: Mapping[int, float], metric: Metric, quantile: float
-) -> tuple[list[int], list[int]]:
+def truncated(scores: Mapping[int, float], search: Search) -> tuple[list[int], list[int]]:
     """Return the best members, and as many of the worst (truncation selection).
 
     There is at least one of each, unless there are fewer than two members; none is in both.
     """
-    order = [list(scores)[i] for i in metric.better(list(scores.values()))]
-    n = min(max(1, math.floor(len(order) * quantile)), len(order) // 2)
+    order = [list(scores)[i] for i in search.better(list(scores.values()))]
+    n = min(max(1, math.floor(len(order) * search.quantile)), len(order) // 2)
     return order[:n], order[len(order) - n :]
 
 

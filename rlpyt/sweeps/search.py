@@ -1,16 +1,12 @@
 """Searches: the key ``search`` of a sweep file, its metric, and the runs that it adds."""
 
-from __future__ import annotations
-
 import importlib.util
-import json
 import math
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,19 +18,17 @@ from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.launcher import Source, SourceError
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName, suggestion
+from rlpyt.vis.scores import read_evaluation
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
 TRIAL = "trial"  # mark of a run: number of its trial
 MEMBER, ROUND, FROM = "member", "round", "from"  # of a segment; FROM: whose checkpoint
 ENDS = "ends"  # environment steps at the end of a segment
 MARKS = (TRIAL, MEMBER, ROUND, FROM, ENDS)  # added to the settings of runs by a search
-METHODS = ("optuna", "pbt")
-SAMPLERS = ("tpe", "random", "cmaes", "gp", "qmc")
-PRUNERS = ("none", "median", "halving", "hyperband")
 # Packages that Optuna does not install.
 REQUIRED_PACKAGES: Mapping[str, tuple[str, ...]] = {
     "cmaes": ("cmaes",),
@@ -48,40 +42,55 @@ METHOD_KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class Metric:
-    """The metric that a search optimizes.
+@dataclass
+class Search:
+    """Settings of a search: the keys of ``search`` in a sweep file.
 
-    Attributes:
-        name: ``EVALUATION``, or a column of progress.csv.
-        maximize: True if larger is better.
+    Raises:
+        ValueError: a value is out of range.
     """
 
-    name: str = EVALUATION
-    maximize: bool = True
+    method: Literal["optuna", "pbt"] = "optuna"  # or pbt: population-based training
+    metric: str = EVALUATION  # evaluation: mean return after training; or a column of progress.csv
+    direction: Literal["maximize", "minimize"] = "maximize"
+    seed: int = setting(0, ge=0, doc="of the proposed values")
+    trials: int = setting(20, ge=1, doc="(optuna) settings to try, each with all seeds")
+    sampler: Literal["tpe", "random", "cmaes", "gp", "qmc"] = "tpe"  # (optuna)
+    pruner: Literal["none", "median", "halving", "hyperband"] = "median"  # (optuna)
+    startup_trials: int = setting(5, ge=0, doc="(optuna) complete trials before median ends any")
+    warmup_steps: int = setting(0, ge=0, doc="(optuna) steps of a run before it may be ended")
+    storage: str = ""  # (optuna) URL of the study's database; by default a file of the sweep
+    population: int = setting(8, ge=2, doc="(pbt) number of members")
+    interval_steps: int = setting(20_000, ge=1, doc="(pbt) steps between two comparisons")
+    quantile: float = setting(0.25, gt=0, le=0.5, doc="(pbt) fraction of the worst, replaced")
+    perturb: float = setting(1.2, gt=1, le=10, doc="(pbt) factor or divisor of numbers")
+    resample: float = setting(0.25, ge=0, le=1, doc="(pbt) probability of a new draw instead")
 
-    def score(self, run_dir: Path) -> float | None:
-        """Return the score of a finished run, None if it has none."""
-        if self.name == EVALUATION:
-            try:
-                text = (run_dir / rundir.EVALUATION).read_text(encoding="utf-8")
-                return _finite(json.loads(text)["return_mean"])
-            except (OSError, ValueError, KeyError, TypeError):
-                pass  # without an evaluation after training, as in scripts: use progress.csv
-        rows = self.rows(run_dir)
-        return rows[-1][1] if rows else None
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.storage and "://" not in self.storage:
+            raise ValueError(
+                f"storage={self.storage!r} must be a URL, as sqlite:////home/me/studies.db."
+            )
+
+    @property
+    def column(self) -> str:
+        """Return the column of progress.csv with the metric."""
+        return "ReturnAverage" if self.metric == EVALUATION else self.metric
 
     @property
     def missing(self) -> str:
         """Return the reason why a run has no score."""
-        if self.name == EVALUATION:
+        if self.metric == EVALUATION:
             return "evaluation.json and ReturnAverage in progress.csv not found."
-        return f"no number found in column {self.name} of progress.csv."
+        return f"no number found in column {self.metric} of progress.csv."
 
-    @property
-    def column(self) -> str:
-        """Return the column of progress.csv."""
-        return "ReturnAverage" if self.name == EVALUATION else self.name
+    def score(self, run_dir: Path) -> float | None:
+        """Return the score of a finished run, None if it has none."""
+        if self.metric == EVALUATION and (run_dir / rundir.EVALUATION).exists():
+            return read_evaluation(run_dir)
+        rows = self.rows(run_dir)
+        return rows[-1][1] if rows else None
 
     def rows(self, run_dir: Path) -> list[tuple[int, float]]:
         """Return (environment steps, value) of each row so far."""
@@ -92,41 +101,8 @@ class Metric:
 
     def better(self, values: Sequence[float]) -> list[int]:
         """Return the indices of values, best first."""
-        return sorted(range(len(values)), key=lambda i: -values[i] if self.maximize else values[i])
-
-
-@dataclass(frozen=True)
-class Search:
-    """Settings of a search: the keys of ``search`` in a sweep file.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
-
-    method: str = "optuna"  # optuna, or pbt: population-based training
-    metric: str = EVALUATION  # evaluation: mean return after training; or a column of progress.csv
-    direction: str = "maximize"  # or minimize
-    seed: int = 0  # of the proposed values
-    trials: int = 20  # (optuna) settings to try, each with all seeds
-    sampler: str = "tpe"  # (optuna) tpe, random, cmaes, gp or qmc
-    pruner: str = "median"  # (optuna) none, median, halving or hyperband
-    startup_trials: int = 5  # (optuna) complete trials before median ends any
-    warmup_steps: int = 0  # (optuna) environment steps of a run before it may be ended
-    storage: str = ""  # (optuna) URL of the study's database; by default a file of the sweep
-    population: int = 8  # (pbt) number of members
-    interval_steps: int = 20_000  # (pbt) environment steps between two comparisons
-    quantile: float = 0.25  # (pbt) fraction of the worst, replaced by as many of the best
-    perturb: float = 1.2  # (pbt) numbers are multiplied or divided by this
-    resample: float = 0.25  # (pbt) probability of a new draw instead
-
-    def __post_init__(self) -> None:
-        for name, check in CHECKS.items():
-            check(name, getattr(self, name))
-
-    @property
-    def to_find(self) -> Metric:
-        """Return the metric with its direction."""
-        return Metric(self.metric, self.direction == "maximize")
+        sign = -1 if self.direction == "maximize" else 1
+        return sorted(range(len(values)), key=lambda i: sign * values[i])
 
 
 def read_search(spec: SweepSpec) -> Search:
@@ -145,7 +121,7 @@ def read_search(spec: SweepSpec) -> Search:
             given[key] = fitted_setting(key, value, hints[key])
             Search(**{key: given[key]})  # checks its range
     search = Search(**given)
-    other = next(iter({*METHODS} - {search.method}))
+    other = "pbt" if search.method == "optuna" else "optuna"
     for key in given:
         misplaced = key in METHOD_KEYS[other]
         spec.refuse(f"search.{key}", misplaced, f"{key} is for method: {other}")
@@ -211,13 +187,7 @@ def _check_packages(sampler: str) -> None:
 
 
 class SearchRuns:
-    """Factory of runs with chosen values, which it adds to a sweep.
-
-    Args:
-        sweep: directory of the sweep.
-        spec: content of the sweep file.
-        share: hardware of each run.
-    """
+    """Factory of runs with chosen values, each with this share of the hardware, of a sweep."""
 
     def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot) -> None:
         self.sweep, self.spec, self.share = sweep, spec, share
@@ -231,12 +201,9 @@ class SearchRuns:
         marks: Mapping[str, Any],
         **changes: Any,
     ) -> list[JobDirectory]:
-        """Add a run with these values for each seed.
+        """Add a run with these values of the searched settings for each seed.
 
         Args:
-            log_dir: directory of the setting.
-            values: of the searched settings.
-            seeds: of the runs.
             marks: additional settings of the jobs.
             **changes: of the jobs' attributes.
 
@@ -255,7 +222,7 @@ class SearchRuns:
         """Return the directory of a job's run."""
         return self.sweep.path / job.job.run_dir
 
-    def check_metric(self, metric: Metric, job: JobDirectory) -> None:
+    def check_metric(self, search: Search, job: JobDirectory) -> None:
         """Check that a finished run has the metric; otherwise no other run will have it.
 
         Raises:
@@ -263,12 +230,12 @@ class SearchRuns:
         """
         run_dir = self.dir_of(job)
         columns = list(_progress(run_dir))
-        if metric.column in columns or metric.score(run_dir) is not None:
+        if search.column in columns or search.score(run_dir) is not None:
             return
         file = self.sweep.queue / self.sweep.about.file_name
         raise SourceError(
-            f"search.metric: {job.job.name} has finished without a column {metric.column!r} in "
-            f"{run_dir / 'progress.csv'}{suggestion(metric.column, columns)} Columns: "
+            f"search.metric: {job.job.name} has finished without a column {search.column!r} in "
+            f"{run_dir / 'progress.csv'}{suggestion(search.column, columns)} Columns: "
             f"{', '.join(columns) or 'none'}. Correct metric in {file}, then resume with `rlpyt "
             f"sweep {self.sweep.path}`; finished runs are kept."
         )
@@ -286,35 +253,3 @@ def _progress(run_dir: Path) -> Mapping[str, Any]:
         return read_progress(run_dir)
     except FileNotFoundError:
         return {}
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _one_of(known: tuple[str, ...], name: str, value: Any) -> None:
-    if value not in known:
-        raise UnknownName(f"search {name}", str(value), known)
-
-
-def _url(name: str, value: Any) -> None:
-    if value and "://" not in value:
-        raise ValueError(f"{name}={value!r} must be a URL, as sqlite:////home/me/studies.db.")
-
-
-CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
-    "method": partial(_one_of, METHODS),
-    "direction": partial(_one_of, ("maximize", "minimize")),
-    "seed": partial(whole_number, least=0),
-    "trials": partial(whole_number, least=1),
-    "sampler": partial(_one_of, SAMPLERS),
-    "pruner": partial(_one_of, PRUNERS),
-    "startup_trials": partial(whole_number, least=0),
-    "warmup_steps": partial(whole_number, least=0),
-    "storage": _url,
-    "population": partial(whole_number, least=2),
-    "interval_steps": partial(whole_number, least=1),
-    "quantile": partial(check_range, low=0, high=0.5, open_low=True),
-    "perturb": partial(check_range, low=1, high=10, open_low=True),
-    "resample": partial(check_range, low=0, high=1),
-}

@@ -77,7 +77,7 @@ def _points(trials: Sequence[Trial]) -> tuple[list[int], list[float]]:
 
 def _best_so_far(trials: Sequence[Trial], results: Results) -> float:
     values = [float(trial.value or 0.0) for trial in trials]
-    return values[results.search.to_find.better(values)[0]]
+    return values[results.search.better(values)[0]]
 
 
 def _position(value: Any, draw: Draw) -> float:

@@ -170,7 +170,7 @@ def _best(
     if not scored:
         return None
     scores = [float(trial.value or 0.0) for trial in scored]
-    at = search.to_find.better(scores)[0]
+    at = search.better(scores)[0]
     best, score = scored[at], scores[at]
     job = next(j for j in jobs if j.job.settings.get(TRIAL, j.job.number) == best.number)
     run_dir = str(sweep.path / job.job.run_dir)

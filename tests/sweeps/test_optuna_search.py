@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.launcher import SourceError
 from rlpyt.sweeps.optuna_search import choice_texts, open_study
-from rlpyt.sweeps.search import SAMPLERS, Search
+from rlpyt.sweeps.search import Search
 from rlpyt.sweeps.start import resume
 from rlpyt.utils.launching.resources import Resources
 from tests.sweeps.searching import (
@@ -354,7 +355,7 @@ def test_choices_may_be_lists_and_mixed_types(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", get_args(get_type_hints(Search)["sampler"]))
 def test_samplers_propose_within_the_space(tmp_path, sampler):
     if sampler == "cmaes":
         pytest.importorskip("cmaes", reason="Optuna's CMA-ES needs the package cmaes")

@@ -10,7 +10,7 @@ import pytest
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.launcher import SourceError
 from rlpyt.sweeps.population import keep, perturbed, read_standing, truncated
-from rlpyt.sweeps.search import Metric, Search
+from rlpyt.sweeps.search import Search
 from rlpyt.sweeps.spec import Draw
 from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.searching import carry_out, launch, source, sweep_at
@@ -57,9 +57,10 @@ def learnt(sweep, number):
     ],
 )
 def test_truncation_selects_equal_numbers_of_best_and_worst(scores, quantile, best, worst):
-    assert truncated(dict(enumerate(scores)), Metric(), quantile) == (best, worst)
+    assert truncated(dict(enumerate(scores)), Search(quantile=quantile)) == (best, worst)
     negative = {member: -score for member, score in enumerate(scores)}
-    assert truncated(negative, Metric(maximize=False), quantile) == (best, worst)
+    lower_is_better = Search(quantile=quantile, direction="minimize")
+    assert truncated(negative, lower_is_better) == (best, worst)
 
 
 def test_perturbed_numbers_stay_within_their_range():
