@@ -36,29 +36,17 @@ LEAST_FREE_BYTES = 50 * 2**20  # free disk space below which no run starts
 
 @dataclass(frozen=True)
 class About:
-    """Settings of a sweep, the content of ``queue/sweep.json``.
+    """Settings of a sweep, the content of ``queue/sweep.json``."""
 
-    Attributes:
-        title: heading of reports.
-        resources: the hardware and its division among runs.
-        where: executor of the runs: "local", "slurm" or "ray".
-        place: settings of the executor, such as the partition.
-        search: settings of a search, which adds runs; empty without one.
-        made_by: command line that created the sweep.
-        made: time of creation, in seconds since 1970.
-        egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
-        file_name: name of the copy of the sweep file in ``queue``; empty without one.
-    """
-
-    title: str
-    resources: Resources
-    where: str = "local"
-    place: Mapping[str, Any] = field(default_factory=dict)
-    search: Mapping[str, Any] = field(default_factory=dict)
-    made_by: str = ""
-    made: float = 0.0
-    egl_device: bool = False
-    file_name: str = ""
+    title: str  # heading of reports
+    resources: Resources  # the hardware and its division among runs
+    where: str = "local"  # name of the executor
+    place: Mapping[str, Any] = field(default_factory=dict)  # its settings, such as the partition
+    search: Mapping[str, Any] = field(default_factory=dict)  # of a search, which adds runs
+    made_by: str = ""  # command line that created the sweep
+    made: float = 0.0  # seconds since 1970
+    egl_device: bool = False  # True to give runs the index of their GPU in EGL_DEVICE_ID
+    file_name: str = ""  # of the copy of the sweep file in ``queue``
     format: int = FORMAT
     rlpyt: str = VERSION
 

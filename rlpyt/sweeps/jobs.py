@@ -36,71 +36,45 @@ UNRECORDED_END = "its end was not recorded: the machine stopped, or its supervis
 class Job:
     """Description of a run.
 
-    Attributes:
-        number: from 0, in the order of the queue.
-        name: readable and unique, such as ``learning_rate_0.001/run_0``.
-        command: command line; ``{affinity}`` is replaced by the code of the slot, ``{sweep}``,
-            ``{job}`` and ``{run_dir}`` by the directories of the sweep, this job, and the run.
-        run_dir: directory of the run, below the sweep's; moved aside before the run starts again.
-        resume: command that resumes from the checkpoints in ``run_dir``; by default ``command``
-            with ``RLPYT_RESUME`` set.
-        env: additional environment variables.
-        cwd: working directory.
-        settings: settings that differ between runs, by dotted keys; for tables and plots.
-        variant: content of ``variant_config.json`` beside ``run_dir``; not written if empty.
-        config: content of ``config.json`` beside the job's description; not written if empty.
-        total_steps: environment steps of the complete run, None if unknown.
-        retries: maximum number of retries after failures.
-        continues: True if the run continues with files of other jobs in ``run_dir``.
+    In ``command``, ``{affinity}`` is replaced by the code of the slot, ``{sweep}``, ``{job}`` and
+    ``{run_dir}`` by the directories of the sweep, this job, and the run. ``resume`` resumes from
+    the checkpoints in ``run_dir``; by default it is ``command`` with ``RLPYT_RESUME`` set.
     """
 
-    number: int
-    name: str
+    number: int  # from 0, in the order of the queue
+    name: str  # readable and unique, such as learning_rate_0.001/run_0
     command: tuple[str, ...]
-    run_dir: str
+    run_dir: str  # below the sweep's directory; moved aside before the run starts again
     resume: tuple[str, ...] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the launcher's
     cwd: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    variant: Mapping[str, Any] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    total_steps: int | None = None
-    retries: int = 1
-    continues: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # that differ, by dotted keys
+    variant: Mapping[str, Any] = field(default_factory=dict)  # variant_config.json beside run_dir
+    config: Mapping[str, Any] = field(default_factory=dict)  # config.json beside job.json
+    total_steps: int | None = None  # environment steps of the complete run
+    retries: int = 1  # after failures
+    continues: bool = False  # True if it continues with files of other jobs in run_dir
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a job.
+    """One start of a job."""
 
-    Attributes:
-        number: from 1.
-        command, env, cwd: command line, environment variables and working directory.
-        cpus: cores to which it was pinned; None: not pinned.
-        slot: number of the slot.
-        where: executor: "local", "slurm" or "ray".
-        remote_id: id of the cluster's job.
-        begun, ended: times in seconds since 1970; None if it has not started or ended.
-        exit_code: negative for the signal that killed it.
-        pid, host, boot: process id, machine and boot id of its supervisor.
-        told: reason why it was asked to end ("stopped", "pruned", ...), or "forgiven" for a
-            failure that is no longer counted; empty otherwise.
-    """
-
-    number: int
+    number: int  # from 1
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
-    cpus: tuple[int, ...] | None = None
+    cpus: tuple[int, ...] | None = None  # cores to which it was pinned
     slot: int = 0
-    where: str = "local"
-    remote_id: str = ""
-    begun: float | None = None
+    where: str = "local"  # name of the executor
+    remote_id: str = ""  # of the cluster's job
+    begun: float | None = None  # seconds since 1970
     ended: float | None = None
-    exit_code: int | None = None
-    pid: int | None = None
+    exit_code: int | None = None  # negative for the signal that killed it
+    pid: int | None = None  # of its supervisor
     host: str = ""
-    boot: str = ""
+    boot: str = ""  # boot id of the host
+    # Why it was asked to end ("stopped", ...); "forgiven" for a failure that no longer counts.
     told: str = ""
 
     @property

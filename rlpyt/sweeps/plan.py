@@ -37,17 +37,11 @@ MAX_LISTED = 40  # runs in the description of a sweep
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """A sweep that is ready to start.
-
-    Attributes:
-        spec: content of the sweep file.
-        resources: the hardware and its division among runs.
-        jobs: jobs known from the start; empty with ``spec.search``.
-    """
+    """A sweep that is ready to start."""
 
     spec: SweepSpec
-    resources: Resources
-    jobs: tuple[Job, ...]
+    resources: Resources  # the hardware and its division among runs
+    jobs: tuple[Job, ...]  # known from the start; empty with a search
 
     def default_directory(self) -> Path:
         """Return ``data/<title>-<timestamp>``, which may exist."""

@@ -60,24 +60,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class ReportData:
-    """All runs below a directory.
-
-    Attributes:
-        title: heading of the page.
-        facts: (name, value) pairs about all runs.
-        entries: the runs.
-        scores, by_run: final scores by variant, and by run directory; None if there are none.
-        keys: settings that differ between variants; empty if variants have labels only.
-        commands: commands that reproduce and show these results.
-    """
+    """All runs below a directory."""
 
     title: str
-    facts: Sequence[tuple[str, str]]
+    facts: Sequence[tuple[str, str]]  # (name, value)
     entries: Sequence[Entry]
-    scores: Scores | None
-    by_run: Mapping[Path, float]
-    keys: Sequence[str]
-    commands: Sequence[str]
+    scores: Scores | None  # final scores by variant
+    by_run: Mapping[Path, float]  # final scores by run directory
+    keys: Sequence[str]  # settings that differ between variants; empty if these have labels only
+    commands: Sequence[str]  # that reproduce and show these results
 
     def ranked(self, environment: str) -> list[str]:
         """Return an environment's variants, best first: by mean final score, else mean return."""

@@ -19,21 +19,13 @@ BEST = "best.json"
 
 @dataclass(frozen=True)
 class Best:
-    """The best result of a search.
+    """The best result of a search."""
 
-    Attributes:
-        settings: by their dotted names.
-        score: value of the metric, a mean over seeds.
-        name: name of the trial or member.
-        run_dir: directory of its first run.
-        command: trains with these settings (Optuna), or evaluates the trained agent (population,
-            whose settings changed during training).
-    """
-
-    settings: Mapping[str, Any]
-    score: float
-    name: str
-    run_dir: str
+    settings: Mapping[str, Any]  # by their dotted names
+    score: float  # value of the metric, a mean over seeds
+    name: str  # of the trial or member
+    run_dir: str  # of its first run
+    # Trains with these settings; or evaluates the agent of a member, whose settings changed.
     command: str
 
 
@@ -52,21 +44,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Results:
-    """The state of a search.
-
-    Attributes:
-        search: settings of the search.
-        space: distributions by dotted names.
-        trials: trials of Optuna, or segments of a population, in their order.
-        importances: importance of each setting for the score, with sum 1; empty with few trials.
-        best: the best result, None before a trial or segment is complete.
-    """
+    """The state of a search."""
 
     search: Search
-    space: Mapping[str, Draw]
-    trials: Sequence[Trial]
-    importances: Mapping[str, float]
-    best: Best | None
+    space: Mapping[str, Draw]  # by dotted names
+    trials: Sequence[Trial]  # or the segments of a population, in their order
+    importances: Mapping[str, float]  # of settings for the score, sum 1; empty with few trials
+    best: Best | None  # None before a trial or segment is complete
 
 
 def read_results(sweep: SweepDirectory) -> Results:

@@ -13,19 +13,12 @@ from rlpyt.utils.text import counted
 
 @dataclass(frozen=True)
 class Slot:
-    """A share of the hardware, for one run at a time.
+    """A share of the hardware, for one run at a time."""
 
-    Attributes:
-        number: from 0.
-        resources: the machine, its division, and the run slot that this share is.
-        cpus: cores of the run; None: any.
-        gpus: indices of the run's GPUs, the optimizer's first.
-    """
-
-    number: int
-    resources: Resources
-    cpus: tuple[int, ...] | None = None
-    gpus: tuple[int, ...] = ()
+    number: int  # from 0
+    resources: Resources  # the machine, its division, and the run slot that this share is
+    cpus: tuple[int, ...] | None = None  # cores of the run; None: any
+    gpus: tuple[int, ...] = ()  # indices of the run's GPUs, the optimizer's first
 
 
 def slots_of(resources: Resources, where: str = "local") -> list[Slot]:

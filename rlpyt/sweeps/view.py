@@ -11,14 +11,7 @@ from typing import Any
 
 from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import QUEUE, About, SweepDirectory
-from rlpyt.sweeps.jobs import (
-    STATES,
-    Attempt,
-    Job,
-    JobDirectory,
-    State,
-    last_lines,
-)
+from rlpyt.sweeps.jobs import STATES, Attempt, Job, JobDirectory, State, last_lines
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis.grouping import RunRecord, read_settings
 
@@ -27,36 +20,22 @@ RETURN = "ReturnAverage"
 
 @dataclass(frozen=True)
 class RunView:
-    """The status of a run.
-
-    Attributes:
-        number, name, settings: see ``Job``.
-        state: one of ``STATES``; in a report of runs without a sweep, also "unfinished" or "ended".
-        run_dir: directory of the run.
-        steps, total_steps: environment steps so far, and in total; None if unknown.
-        return_: mean return in the newest row.
-        seconds: duration of all attempts so far.
-        attempts: oldest first.
-        output: file with standard output and error.
-        steps_per_second: speed in the newest row of statistics.
-        seconds_left: estimate; None unless running.
-        damage: description of damaged files in the queue; such a run counts as failed.
-    """
+    """The status of a run; None for what is unknown."""
 
     number: int
     name: str
-    state: str
-    settings: Mapping[str, Any]
+    state: str  # one of STATES; in a report of runs without a sweep, also "unfinished" or "ended"
+    settings: Mapping[str, Any]  # see Job
     run_dir: Path
-    steps: int | None
+    steps: int | None  # environment steps so far
     total_steps: int | None
-    return_: float | None
-    seconds: float
-    attempts: tuple[Attempt, ...] = ()
-    output: Path = Path()
-    steps_per_second: float | None = None
-    seconds_left: float | None = None
-    damage: str = ""
+    return_: float | None  # mean return in the newest row
+    seconds: float  # duration of all attempts so far
+    attempts: tuple[Attempt, ...] = ()  # oldest first
+    output: Path = Path()  # standard output and error
+    steps_per_second: float | None = None  # in the newest row
+    seconds_left: float | None = None  # estimate, of running ones
+    damage: str = ""  # description of damaged files in the queue; such a run counts as failed
 
     def last_lines(self, count: int = 20) -> list[str]:
         """Return the last lines of its output."""
@@ -72,25 +51,15 @@ class RunView:
 
 @dataclass(frozen=True)
 class SweepView:
-    """The status of a sweep.
-
-    Attributes:
-        directory: directory of the sweep.
-        about: its settings.
-        n_slots: number of slots; the maximum over launchers with different slots.
-        launcher: description of the active launcher; empty without one.
-        paused: True if no further run starts.
-        waits: reason why no run starts now; empty if there is none.
-        runs: in the order of the queue; the segments of a member are one run.
-    """
+    """The status of a sweep."""
 
     directory: Path
     about: About
-    n_slots: int
-    launcher: str
-    paused: bool
-    waits: str
-    runs: tuple[RunView, ...]
+    n_slots: int  # the maximum over launchers with different slots
+    launcher: str  # description of the active launcher; empty without one
+    paused: bool  # True if no further run starts
+    waits: str  # reason why no run starts now; empty if there is none
+    runs: tuple[RunView, ...]  # in the order of the queue; the segments of a member are one run
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs in each state, in the order of ``STATES``."""
