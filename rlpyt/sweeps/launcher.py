@@ -7,8 +7,8 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ class Launcher:
         """
         with ExitStack() as stack:
             stack.enter_context(self.sweep.lock())
-            stack.enter_context(_SignalHandlers(self._on_signal))
+            stack.enter_context(self._noting_signals())
             stack.callback(self.executor.close)
             self.sweep.forget_requests()
             self.source = self._make_source()
@@ -154,8 +154,22 @@ class Launcher:
             return 128 + (self._signal or signal.SIGTERM)
         return 1 if "failed" in self._states.values() else 0
 
-    def _on_signal(self, number: int) -> None:
-        self._signal = number
+    @contextmanager
+    def _noting_signals(self) -> Iterator[None]:
+        """Note SIGINT and SIGTERM during a block, in the main thread."""
+
+        def note(number: int, frame: Any) -> None:
+            self._signal = number
+
+        before = {}
+        try:
+            with suppress(ValueError):  # not the main thread, as in a notebook's
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    before[number] = signal.signal(number, note)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _is_stopping(self) -> bool:
         return bool(self._signal) or self.sweep.to_stop
@@ -165,35 +179,36 @@ class Launcher:
         for job in self.sweep.jobs():
             attempts = job.attempts()
             if attempts and attempts[-1].ended is None:
-                handle = self.executor.reattach(job.path, attempts[-1])
-                if handle is not None:
-                    attempt = job.attempts()[-1]
-                    slot = next((s for s in self._free() if s.number == attempt.slot), None)
-                    self._running.append(_Running(job, attempt, handle, slot))
-                    self._states[job.job.number] = "running"
-                    self.say(f"{job.job.name}: continues; adopted from an earlier launcher")
-                    if attempt.told and attempt.begun is None:
-                        handle.cancel()  # it was stopped while there was no launcher
+                if self._adopt(job):
                     continue
                 last = job.attempts()[-1]  # it may have ended just now
-                if (
-                    last.begun is not None
-                    and last.ended is None
-                    and not self.executor.survives_launcher
-                ):
+                ended = last.begun is None or last.ended is not None
+                if not ended and not self.executor.survives_launcher:
                     job.request_end(last.number, "interrupted: its launcher had ended")
-                attempts = job.attempts()
-            self._settle(job, attempts)
+            self._settle(job)
 
-    def _settle(self, job: JobDirectory, attempts: list[Attempt]) -> None:
+    def _adopt(self, job: JobDirectory) -> bool:
+        """Watch a run that an earlier launcher has started; return False if it has ended."""
+        handle = self.executor.reattach(job.path, job.attempts()[-1])
+        if handle is None:
+            return False
+        attempt = job.attempts()[-1]
+        slot = next((s for s in self._free() if s.number == attempt.slot), None)
+        self._running.append(_Running(job, attempt, handle, slot))
+        self._states[job.job.number] = "running"
+        self.say(f"{job.job.name}: continues; adopted from an earlier launcher")
+        if attempt.told and attempt.begun is None:
+            handle.cancel()  # it was stopped while there was no launcher
+        return True
+
+    def _settle(self, job: JobDirectory) -> None:
         """Queue the job, or record that it has ended."""
-        number, state = job.job.number, job.state(attempts)
-        if state == "running":  # another launcher has started it meanwhile
-            handle = self.executor.reattach(job.path, attempts[-1])
-            if handle is not None:
-                self._running.append(_Running(job, attempts[-1], handle, None))
-            else:
-                state = job.state()
+        attempts, number = job.attempts(), job.job.number
+        state = job.state(attempts)
+        if state == "running":  # an earlier launcher has started it meanwhile
+            if self._adopt(job):
+                return
+            state = job.state()
         self._states[number] = state
         if state == "queued":
             self._queue.append((len(attempts), number, job))
@@ -206,9 +221,8 @@ class Launcher:
         failed = [number for number, state in self._states.items() if state == "failed"]
         jobs = {job.job.number: job for job in self.sweep.jobs()} if failed else {}
         for job in (jobs[number] for number in failed):
-            attempts = job.attempts()
-            if job.state(attempts) != "failed":
-                self._settle(job, attempts)
+            if job.state() != "failed":
+                self._settle(job)
                 self.say(f"{job.job.name}: queued again")
 
     def _free(self) -> list[Slot]:
@@ -224,9 +238,8 @@ class Launcher:
         for running in [r for r in self._running if r.handle.has_ended()]:
             self._running.remove(running)
             running.handle.release()
-            job, attempts = running.job, running.job.attempts()
-            self._settle(job, attempts)
-            self._report_end(job, attempts[-1])
+            self._settle(running.job)
+            self._report_end(running.job, running.job.attempts()[-1])
             self._write_progress()
 
     def _report_end(self, job: JobDirectory, last: Attempt) -> None:
@@ -255,12 +268,11 @@ class Launcher:
                 new = self.source.next(self.sweep)
                 if new is None:
                     return
-                self._settle(new, [])
+                self._settle(new)
                 continue
             _, _, job = entry = self._queue.pop(0)
-            attempts = job.attempts()
-            if job.state(attempts) != "queued":  # cancelled, or started by an earlier launcher
-                self._settle(job, attempts)
+            if job.state() != "queued":  # cancelled, or started by an earlier launcher
+                self._settle(job)
                 continue
             try:
                 self._start(job, free[0])
@@ -339,17 +351,10 @@ def next_attempt(
     slot: Slot,
     executor: Executor,
 ) -> Attempt:
-    """Describe a job's next attempt, and prepare the run's directory for it.
+    """Describe a job's next attempt after those ``before``, and prepare the run's directory.
 
     The attempt resumes from the run's checkpoints if an earlier one has saved any. Otherwise files
     of earlier attempts are moved aside.
-
-    Args:
-        sweep: the sweep of the job.
-        job: a job that is not running.
-        before: its attempts so far.
-        slot: the hardware of the run.
-        executor: the executor that will start it.
 
     Raises:
         OSError: a file cannot be written or moved.
@@ -363,7 +368,8 @@ def next_attempt(
         env["EGL_DEVICE_ID"] = egl_device(slot.gpus)
     run_dir = sweep.path / spec.run_dir
     RunLock(run_dir).forget({one.host for one in before})
-    if before and has_checkpoint(run_dir):
+    has_checkpoint = any(run_dir.glob("checkpoint-*")) or any(run_dir.glob("*/checkpoint-*"))
+    if before and has_checkpoint:
         command = spec.resume or spec.command
         env[ENV_RESUME] = str(run_dir)
     elif not spec.continues and run_dir.exists() and any(run_dir.iterdir()):
@@ -387,11 +393,6 @@ def next_attempt(
     )
 
 
-def has_checkpoint(run_dir: Path) -> bool:
-    """Return True if the run has a checkpoint to resume from."""
-    return any(run_dir.glob("checkpoint-*")) or any(run_dir.glob("*/checkpoint-*"))
-
-
 def _filled(part: str, values: Mapping[str, Any]) -> str:
     """Replace ``{name}`` by values; other braces stay, since arguments may be JSON."""
     for name, value in values.items():
@@ -407,22 +408,3 @@ def _move_aside(run_dir: Path, aside: Path) -> None:
         os.rename(run_dir, aside)
     except OSError:  # another file system
         shutil.move(run_dir, aside)
-
-
-class _SignalHandlers:
-    """Context manager that handles SIGINT and SIGTERM, in the main thread."""
-
-    def __init__(self, on_signal: Callable[[int], None]) -> None:
-        self._on_signal = on_signal
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self._before[number] = signal.signal(number, lambda n, _: self._on_signal(n))
-            except ValueError:  # not the main thread, as in a notebook's
-                return
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
