@@ -54,9 +54,6 @@ class About:
 class SweepDirectory:
     """A sweep on disk. The launcher changes it; other programs read it and leave requests.
 
-    Args:
-        path: a directory made by ``create``.
-
     Raises:
         FileNotFoundError: the directory holds no sweep.
         ValueError: the sweep has another format, or its file is damaged.
@@ -85,13 +82,9 @@ class SweepDirectory:
         jobs: Iterable[Job],
         beside: Mapping[str, bytes] | None = None,
     ) -> SweepDirectory:
-        """Create a sweep in a directory, atomically.
+        """Create a sweep in a directory, which may hold other files, atomically.
 
-        Args:
-            path: the directory; may hold other files.
-            about: settings of the sweep.
-            jobs: jobs that are known from the start.
-            beside: content of further files of the queue's directory, by name.
+        ``beside`` has the content of further files of the queue's directory, by name.
 
         Raises:
             FileExistsError: the directory holds a sweep.

@@ -138,12 +138,7 @@ class _LocalHandle(Handle):
 
 
 def build_executor(name: str, share: Slot, settings: Mapping[str, Any]) -> Executor:
-    """Build the executor of this name.
-
-    Args:
-        name: one of ``EXECUTORS``.
-        share: the hardware of each run.
-        settings: see the executor's class.
+    """Build the executor of this name, for runs with this share of the hardware.
 
     Raises:
         ValueError: the name is unknown, or the executor does not have these settings.

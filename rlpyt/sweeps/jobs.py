@@ -97,9 +97,6 @@ class Attempt:
 class JobDirectory:
     """The files of one job, read again by every method.
 
-    Args:
-        path: the directory.
-
     Raises:
         DamagedFile: in any method, if a file cannot be read.
     """
@@ -183,10 +180,7 @@ class JobDirectory:
     def create(cls, path: Path, job: Job, synced: bool = True) -> JobDirectory:
         """Create a job's directory, atomically.
 
-        Args:
-            path: the directory.
-            job: its description.
-            synced: if False, the caller syncs the disk once after writing many jobs.
+        Without ``synced``, the caller syncs the disk once after writing many jobs.
         """
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         # It may be left by a killed launcher with the same pid.

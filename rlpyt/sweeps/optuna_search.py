@@ -31,10 +31,6 @@ class OptunaSearch(Source):
     The study is in a database, by default beside the queue, which ``optuna-dashboard`` can show.
     After a killed launcher, the next one adds missing runs of proposed trials, and completes
     trials whose runs have ended meanwhile.
-
-    Args:
-        runs: adds runs to the sweep.
-        search: settings of the search.
     """
 
     def __init__(self, runs: SearchRuns, search: Search) -> None:
@@ -201,13 +197,7 @@ def _row_interval(job: Any) -> int:
 
 
 def open_study(sweep: SweepDirectory, search: Search, steps: int | None = None) -> Any:
-    """Create or load the storage and study of a sweep.
-
-    Args:
-        sweep: directory of the sweep.
-        search: settings of the search.
-        steps: environment steps of a run, None if unknown.
-    """
+    """Create or load the storage and study of a sweep, with the steps of a run if known."""
     optuna = import_optuna()
     samplers = optuna.samplers
     # A launcher that resumes must not propose the same values again.

@@ -80,7 +80,6 @@ def plan_sweep(path: Path, slots: str | None = None, any_number: bool = False) -
     """Read a sweep file and plan its runs.
 
     Args:
-        path: the sweep file.
         slots: affinity code of the hardware, in place of the file's resources.
         any_number: True to ignore ``max_runs``.
 

@@ -35,17 +35,13 @@ def write_report(
     source: str = "auto",
     group_by: Sequence[str] = (),
 ) -> Path:
-    """Write a report of a sweep's directory, or of one that holds runs.
+    """Write a report of a sweep's directory, or of one that holds runs; return its path.
 
     Args:
-        directory: of the sweep or runs.
         output: the file; by default ``report.html`` in the directory.
         y: column of progress.csv that is the return.
         source: of final scores: "evaluation", "last" or "auto", see ``final_scores``.
         group_by: settings that distinguish variants; by default those that differ.
-
-    Returns:
-        Path of the file.
 
     Raises:
         FileNotFoundError: there are no runs.

@@ -223,7 +223,6 @@ def read_spec(path: Path | str, home: Path | None = None) -> SweepSpec:
     """Read a sweep file: ``.yaml``, ``.yml``, ``.json`` or ``.toml``.
 
     Args:
-        path: the sweep file.
         home: directory of its script; by default the file's.
 
     Raises:

@@ -45,17 +45,7 @@ def launch(
     file: Path | None = None,
     say: Say = say_now,
 ) -> int:
-    """Create a sweep in a directory, and run it.
-
-    Args:
-        directory: directory of the sweep, which must not hold one.
-        jobs: jobs known from the start.
-        about: settings of the sweep, completed with the command line and the name of the file.
-        file: the sweep file, which is copied to the queue.
-        say: prints one line about an event.
-
-    Returns:
-        Exit code, see ``Launcher.run``.
+    """Create a sweep with a copy of its file, and run it. Return the code of ``Launcher.run``.
 
     Raises:
         FileExistsError: the directory holds a sweep.
@@ -64,20 +54,14 @@ def launch(
     beside = {} if file is None else {file.name: file.read_bytes()}
     about = replace(about, made_by=command_line(), file_name="".join(beside))
     hardware = _hardware(about)
-    sweep = SweepDirectory.create(directory, about, jobs, beside)
-    return _run(_launcher(sweep, hardware, say))
+    return _run(launcher_of(SweepDirectory.create(directory, about, jobs, beside), hardware, say))
 
 
 def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) -> int:
-    """Run the remaining jobs of a sweep.
+    """Run the remaining jobs of a sweep. Return the code of ``Launcher.run``.
 
     Args:
-        directory: directory of the sweep.
         slots: affinity code of the hardware, in place of the sweep's resources.
-        say: prints one line about an event.
-
-    Returns:
-        Exit code, see ``Launcher.run``.
 
     Raises:
         FileNotFoundError, ValueError: see ``SweepDirectory``.
@@ -85,7 +69,7 @@ def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) 
     """
     sweep = SweepDirectory(directory)
     try:
-        launcher = launcher_of(sweep, None if slots is None else read_code(slots), say)
+        hardware = _hardware(sweep.about, None if slots is None else read_code(slots))
     except AffinityError as error:
         if slots is None:
             error.args = (
@@ -93,17 +77,15 @@ def resume(directory: Path | str, slots: str | None = None, say: Say = say_now) 
                 "--slots CODE",
             )
         raise
-    return _run(launcher)
+    return _run(launcher_of(sweep, hardware, say))
 
 
 def launcher_of(
-    sweep: SweepDirectory, resources: Resources | None = None, say: Say = say_now
+    sweep: SweepDirectory, hardware: Hardware | None = None, say: Say = say_now
 ) -> Launcher:
-    """Return the launcher of a sweep, on its own resources or on other ones."""
-    return _launcher(sweep, _hardware(sweep.about, resources), say)
+    """Return the launcher of a sweep, on its own hardware by default."""
+    slots, executor = hardware or _hardware(sweep.about)
 
-
-def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
     def source() -> Source:
         if not sweep.about.search:
             return Source()
@@ -111,7 +93,6 @@ def _launcher(sweep: SweepDirectory, hardware: Hardware, say: Say) -> Launcher:
 
         return source_of(sweep, slots[0])
 
-    slots, executor = hardware
     return Launcher(sweep, slots, executor, source, say)
 
 
