@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.processes.ray import signals_kept
-from rlpyt.sweeps.executors import ExecutorError, Handle, supervisor_command
+from rlpyt.sweeps.executors import Executor, ExecutorError, Handle, supervisor_command
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.slots import Slot
-from rlpyt.sweeps.supervisor import CLUSTER_SIGNALS, is_supervised
+from rlpyt.sweeps.supervisor import CLUSTER_SIGNALS
 from rlpyt.utils.extras import missing_extra
 
 POLL_INTERVAL_S = 10.0  # between two queries of SLURM about one job
-OWN_SETTINGS = {"cluster"}  # the others are submitit's
 
 
-class SlurmExecutor:
+class SlurmExecutor(Executor):
     """Executor that submits attempts as SLURM jobs; directories must be shared with its nodes.
 
     Args:
@@ -49,7 +48,7 @@ class SlurmExecutor:
             "cpus_per_task": len(share.cpus or ()) or 1,
             "gpus_per_node": len(share.gpus),
             "timeout_min": 24 * 60,
-            **{name: value for name, value in settings.items() if name not in OWN_SETTINGS},
+            **{name: value for name, value in settings.items() if name != "cluster"},
         }
         self._executor(Path(".slurm"))  # raises for unknown settings before anything starts
 
@@ -70,10 +69,7 @@ class SlurmExecutor:
             handle = _SlurmHandle(job_dir, attempt.number, job)
             if not handle.has_ended():
                 return handle
-        return Handle(job_dir) if is_supervised(job_dir) else None
-
-    def close(self) -> None:
-        """Do nothing: jobs continue."""
+        return super().reattach(job_dir, attempt)
 
     def _executor(self, folder: Path) -> Any:
         try:
@@ -115,7 +111,7 @@ class _SlurmHandle(Handle):
             self._next_poll_s = 0.0
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Executor that runs attempts as Ray tasks; directories must be shared by all nodes.
 
     Args:
@@ -148,10 +144,6 @@ class RayExecutor:
         """Queue a prepared attempt; it starts when the cluster has room."""
         task = self._call.remote(supervisor_command(job_dir, attempt.number))
         return _RayHandle(self._ray, job_dir, task)
-
-    def reattach(self, job_dir: Path, attempt: Attempt) -> Handle | None:
-        """Return a handle while the run still ends; a task ends with its launcher."""
-        return Handle(job_dir) if is_supervised(job_dir) else None
 
     def close(self) -> None:
         """Disconnect from the cluster."""

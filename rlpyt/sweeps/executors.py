@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rlpyt.errors import RlpytError
 from rlpyt.sweeps import supervisor
@@ -51,8 +51,8 @@ class Handle:
         """Free the handle's resources; the attempt may continue."""
 
 
-class Executor(Protocol):
-    """Interface of executors, which start attempts.
+class Executor:
+    """Base class of executors, which start attempts.
 
     Attributes:
         name: one of ``EXECUTORS``.
@@ -71,9 +71,11 @@ class Executor(Protocol):
         Raises:
             ExecutorError, OSError: it cannot be started now.
         """
+        raise NotImplementedError
 
     def reattach(self, job_dir: Path, attempt: Attempt) -> Handle | None:
         """Return a handle of an attempt that an earlier launcher started, None if it has ended."""
+        return Handle(job_dir) if is_supervised(job_dir) else None
 
     def close(self) -> None:
         """Disconnect from the cluster."""
@@ -84,7 +86,7 @@ def supervisor_command(job_dir: Path, number: int) -> list[str]:
     return [sys.executable, "-I", str(Path(supervisor.__file__)), str(job_dir), str(number)]
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Executor that runs supervisors as processes of this machine, each in its own session."""
 
     name = "local"
@@ -105,9 +107,6 @@ class LocalExecutor:
     def reattach(self, job_dir: Path, attempt: Attempt) -> Handle | None:
         """Return a handle of an attempt that an earlier launcher started, None if it has ended."""
         return _LocalHandle(job_dir, attempt.pid) if is_supervised(job_dir) else None
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class _LocalHandle(Handle):

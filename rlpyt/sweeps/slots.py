@@ -33,7 +33,12 @@ def slots_of(resources: Resources, where: str = "local") -> list[Slot]:
     """
     n_slots = resources.checked().n_run_slots
     if where == "local":
-        check_gpus(resources)
+        if resources.n_gpu and (here := n_gpus()) < resources.n_gpu:
+            raise AffinityError(
+                f"affinity code {resources.to_code()!r} is for a machine of {resources.n_gpu} "
+                f"GPUs, and this process sees {here}; `rlpyt affinity` suggests codes for this "
+                f"machine. It says {resources.describe()}."
+            )
         shares = [replace(resources, run_slot=number) for number in range(n_slots)]
         return [Slot(i, own, run_cpus(own), _gpus(own)) for i, own in enumerate(shares)]
     first = replace(resources, run_slot=0)
@@ -41,20 +46,6 @@ def slots_of(resources: Resources, where: str = "local") -> list[Slot]:
     threads = resources.hyperthread_offset
     cpus = tuple(sorted(set(get_master_cpus(first.run_cores(), threads))))
     return [Slot(number, first, cpus, _gpus(first)) for number in range(n_slots)]
-
-
-def check_gpus(resources: Resources) -> None:
-    """Check that this machine has the GPUs.
-
-    Raises:
-        AffinityError: it has fewer.
-    """
-    if resources.n_gpu and (here := n_gpus()) < resources.n_gpu:
-        raise AffinityError(
-            f"affinity code {resources.to_code()!r} is for a machine of {resources.n_gpu} GPUs, "
-            f"and this process sees {here}; `rlpyt affinity` suggests codes for this machine. It "
-            f"says {resources.describe()}."
-        )
 
 
 def read_code(code: str) -> Resources:
