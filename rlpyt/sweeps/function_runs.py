@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.errors import RlpytError
-from rlpyt.experiments.config import ID, Config
+from rlpyt.experiments.config import Config
 from rlpyt.sweeps.directory import About, SweepDirectory
-from rlpyt.sweeps.function_job import CALLS, RESULT, FunctionCall
+from rlpyt.sweeps.function_job import CALLS, RESULT, Function, FunctionCall
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.start import command_line, launcher_of, say_now
 from rlpyt.utils.checks import whole_number
@@ -22,8 +22,6 @@ from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.launching.run_limit import MAX_RUNS, check_count
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.serialize import dumps, loads
-
-Function = Callable[[dict[str, Any], int, Any, str], Any]
 
 
 class ExperimentError(RlpytError, RuntimeError):
@@ -92,7 +90,7 @@ def run_experiment(
     calls = [FunctionCall(one, seed, device) for (one, seed), device in zip(pairs, devices)]
     root = Path(log_dir).absolute()
     if max_workers is None:
-        return [_here(run, call, root) for call in calls]
+        return [call.make(run, root / call.name) for call in calls]
     max_workers = whole_number("max_workers", max_workers, 1)
     sweep = _sweep(root, run, calls, max_workers, retries)
     code = launcher_of(sweep, say=say).run()
@@ -121,18 +119,6 @@ def _checked(
     return found
 
 
-def _here(run: Function, call: FunctionCall, root: Path) -> Any:
-    import torch
-
-    logdir = root / _name(call)
-    logdir.mkdir(parents=True, exist_ok=True)
-    return run(call.config, call.seed, torch.device(call.device), str(logdir))
-
-
-def _name(call: FunctionCall) -> str:
-    return f"{call.config[ID]}/{call.seed}"
-
-
 def _devices(use_gpu: bool, gpu_ids: Sequence[int] | None) -> list[str]:
     import torch
 
@@ -153,10 +139,10 @@ def _sweep(
     jobs = [
         Job(
             number=number,
-            name=_name(call),
+            name=call.name,
             command=(sys.executable, "-m", "rlpyt.sweeps.function_job", f"{{sweep}}/queue/{CALLS}",
                      str(number), "{job}", "{run_dir}"),
-            run_dir=_name(call),
+            run_dir=call.name,
             cwd=os.getcwd(),
             settings={k: _plain(v) for k, v in call.config.items()} | {"seed": call.seed},
             env=_gpus_for(call.device),
