@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlpyt.sweeps.search_results import Results, Trial, short_text
+import numpy as np
+
+from rlpyt.sweeps.search_results import Results, scored, short_text
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.names import labels
 from rlpyt.vis import style
@@ -20,18 +21,20 @@ MAX_SLICES = 9  # of the most important settings
 def draw_history(results: Results) -> Figure:
     """Plot the scores of trials in their order, and the best so far."""
     figure, (axes,) = style.panels(1)
-    done = [trial for trial in results.trials if trial.value is not None]
-    points = axes.scatter(*_points(done), s=16, color=style.COLORS[0], zorder=3)
-    best = [_best_so_far(done[: i + 1], results) for i in range(len(done))]
-    numbers = [trial.number for trial in done]
+    known = scored(results.trials)
+    numbers, scores = [trial.number for trial, _ in known], [score for _, score in known]
+    points = axes.scatter(numbers, scores, s=16, color=style.COLORS[0], zorder=3)
+    better = np.maximum if results.search.direction == "maximize" else np.minimum
+    best = better.accumulate(scores)
     (line,) = axes.step(numbers, best, where="post", color=style.COLORS[1])
     handles: dict[str, Any] = {"trial": points, "best so far": line}
     for state, color in (("pruned", style.SOFT_COLOR), ("fail", style.COLORS[4])):
         ended = [trial.number for trial in results.trials if trial.state == state]
         if ended:
-            low = min(float(trial.value or 0.0) for trial in done)
             name = {"fail": "failed"}.get(state, state)
-            handles[name] = axes.scatter(ended, [low] * len(ended), s=16, marker="x", color=color)
+            handles[name] = axes.scatter(
+                ended, [min(scores)] * len(ended), s=16, marker="x", color=color
+            )
     style.dress(axes, "Trial", style.readable(results.search.metric))
     style.shorten_ticks(axes.xaxis)
     style.add_legend(figure, handles)
@@ -58,26 +61,18 @@ def draw_slices(results: Results) -> Figure:
     """Plot scores against the values of each setting; later trials are darker."""
     order = sorted(results.space, key=lambda key: -results.importances.get(key, 0.0))
     keys, names = order[:MAX_SLICES], labels(list(results.space))
-    done = [trial for trial in results.trials if trial.value is not None]
+    known = scored(results.trials)
     figure, panels = style.panels(len(keys))
     for key, axes in zip(keys, panels):
         draw = results.space[key]
-        x = [_position(trial.settings[key], draw) for trial in done]
-        y = [float(trial.value or 0.0) for trial in done]
-        shade: Any = [0.25 + 0.75 * (i + 1) / len(done) for i in range(len(done))]
-        axes.scatter(x, y, s=16, alpha=shade, color=style.COLORS[0], linewidths=0)
+        x = [_position(trial.settings[key], draw) for trial, _ in known]
+        shade: Any = np.linspace(0.25, 1, len(known) + 1)[1:]
+        axes.scatter(
+            x, [score for _, score in known], s=16, alpha=shade, color=style.COLORS[0], linewidths=0
+        )
         style.dress(axes, names[key], style.readable(results.search.metric))
         _scale(axes, draw)
     return figure
-
-
-def _points(trials: Sequence[Trial]) -> tuple[list[int], list[float]]:
-    return [trial.number for trial in trials], [float(trial.value or 0.0) for trial in trials]
-
-
-def _best_so_far(trials: Sequence[Trial], results: Results) -> float:
-    values = [float(trial.value or 0.0) for trial in trials]
-    return values[results.search.better(values)[0]]
 
 
 def _position(value: Any, draw: Draw) -> float:

@@ -10,7 +10,7 @@ from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.report_page import Cell, Section, figure, number, setting
 from rlpyt.sweeps.search import ENDS, FROM, MEMBER
 from rlpyt.sweeps.search_plots import draw_history, draw_importances, draw_slices
-from rlpyt.sweeps.search_results import Results, read_results, short_text
+from rlpyt.sweeps.search_results import Results, read_results, scored, short_text
 
 
 def search_sections(directory: Path) -> list[Section]:
@@ -44,7 +44,7 @@ def _best(results: Results) -> Section:
 
 
 def _optuna_plots(results: Results) -> list[Section]:
-    if not any(trial.value is not None for trial in results.trials):
+    if not scored(results.trials):
         return []
     figures = [figure(draw_history(results), "search-history", "Optimization history")]
     if results.importances:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
+from rlpyt.sweeps.optuna_search import DATABASE, storage_url, study_name
 from rlpyt.sweeps.search import MEMBER, TRIAL, Search, import_optuna, read_search, spec_of
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.files import write_text
@@ -95,6 +96,11 @@ def short_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else json.dumps(value).strip('"')
 
 
+def scored(trials: Sequence[Trial]) -> list[tuple[Trial, float]]:
+    """Return the trials that have a score, with it."""
+    return [(trial, trial.value) for trial in trials if trial.value is not None]
+
+
 def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw]) -> list[Trial]:
     settings: dict[int, Mapping[str, Any]] = {}
     for job in jobs:
@@ -113,8 +119,6 @@ def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw])
 
 def _open_study(sweep: SweepDirectory, search: Search) -> Any:
     """Load the study; return None before the first launcher has created it."""
-    from rlpyt.sweeps.optuna_search import DATABASE, storage_url, study_name
-
     optuna = import_optuna()
     if not search.storage and not (sweep.queue / DATABASE).exists():
         return None
@@ -150,12 +154,10 @@ def _best(
     trials: Sequence[Trial],
     space: Mapping[str, Draw],
 ) -> Best | None:
-    scored = [trial for trial in trials if trial.value is not None]
-    if not scored:
+    known = scored(trials)
+    if not known:
         return None
-    scores = [float(trial.value or 0.0) for trial in scored]
-    at = search.better(scores)[0]
-    best, score = scored[at], scores[at]
+    best, score = known[search.better([score for _, score in known])[0]]
     job = next(j for j in jobs if j.job.settings.get(TRIAL, j.job.number) == best.number)
     run_dir = str(sweep.path / job.job.run_dir)
     settings = {key: best.settings[key] for key in space}
