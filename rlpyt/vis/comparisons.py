@@ -3,6 +3,9 @@
 Performance profiles, probabilities of improvement and aggregates, each with stratified bootstrap
 intervals (Agarwal et al. 2021). Scores on different scales are never mixed: each environment has a
 separate panel unless the scores are normalized. The probability of improvement needs no scale.
+
+Plots have the scores of variants, a title, the confidence level of intervals, and ``look``: the
+style of each variant, to match other plots. They raise ImportError if matplotlib is not installed.
 """
 
 from __future__ import annotations
@@ -37,15 +40,8 @@ def draw_profile(
 ) -> Figure:
     """Plot performance profiles: the fraction of runs that score above each threshold.
 
-    Args:
-        scores: scores of the variants.
-        title: title of the plot.
-        confidence: confidence level of the shaded interval.
-        look: style of each variant, to match other plots.
-
     Raises:
         ValueError: the scores are normalized, and no environment is shared by all variants.
-        ImportError: matplotlib is not installed.
     """
     parts = _parts(scores)
     look = look or style.looks(scores.of)
@@ -81,15 +77,8 @@ def draw_intervals(
 ) -> Figure:
     """Plot aggregates with intervals: IQM, median, mean, and for normalized scores the gap to 1.
 
-    Args:
-        scores: scores of the variants.
-        title: title of the plot.
-        confidence: confidence level of the interval.
-        look: style of each variant, to match other plots.
-
     Raises:
         ValueError: the scores are normalized, and no environment is shared by all variants.
-        ImportError: matplotlib is not installed.
     """
     parts = _parts(scores)
     aggregates: dict[str, Any] = dict(AGGREGATES)
@@ -128,14 +117,10 @@ def draw_improvement(
     Pairs are compared on the environments that both have; pairs without any are left out.
 
     Args:
-        scores: scores of two or more variants.
-        title: title of the plot.
-        confidence: confidence level of the interval.
         of: compare only this variant with each of the others.
 
     Raises:
         ValueError: no two variants have an environment in common.
-        ImportError: matplotlib is not installed.
     """
     pairs = []
     labels = sorted(scores.of, key=natural_key)
@@ -167,9 +152,7 @@ def improvement(
 ) -> tuple[float, float, float]:
     """Return the probability that X improves on Y, and the lower and upper end of its interval.
 
-    Args:
-        tasks_x, tasks_y: per task [R], the same tasks in the same order.
-        confidence: confidence level of the interval.
+    ``tasks_x`` and ``tasks_y`` are [R] per task, the same tasks in the same order.
     """
     n = len(tasks_x)
     low, high = stratified_bootstrap(

@@ -105,7 +105,7 @@ def label_runs(runs: Sequence[RunRecord], group_by: Sequence[str] = ()) -> list[
     if group_by:
         keys = [find_setting(key, runs) for key in group_by]
         return [replace(run, label=describe(run.settings, keys)) for run in runs]
-    numbered = [run for run in runs if _variant_dir(run) is not None]
+    numbered = [run for run in runs if re.fullmatch(r"run_.+", run.path.absolute().name)]
     named = _labels_by_path(numbered) | _labels_by_settings(
         [run for run in runs if run not in numbered]
     )
@@ -169,11 +169,6 @@ def natural_key(text: object) -> list[tuple[int, float, str]]:
 
 
 # By path
-
-
-def _variant_dir(run: RunRecord) -> Path | None:
-    path = run.path.absolute()
-    return path.parent if re.fullmatch(r"run_.+", path.name) else None
 
 
 def _labels_by_path(runs: Sequence[RunRecord]) -> dict[Path, str]:
@@ -259,9 +254,7 @@ def _labels_by_settings(runs: Sequence[RunRecord]) -> dict[Path, str]:
     for (algorithm, _), family in families.items():
         keys = varying_settings(family)
         for run in family:
-            parts = [algorithm] * (several or not keys) + [describe(run.settings, keys)] * bool(
-                keys
-            )
+            parts = [algorithm if several or not keys else "", describe(run.settings, keys)]
             found[run.path] = ", ".join(filter(None, parts)) or run.path.name
     return found
 

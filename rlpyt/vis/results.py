@@ -70,15 +70,9 @@ class Curve(NamedTuple):
 
 @dataclass
 class Results:
-    """Curves of algorithms.
+    """Curves of algorithms, and what a return is by algorithm: "evaluations of 10 episodes"."""
 
-    Attributes:
-        curves: curves of all seeds by algorithm and task.
-        returns: what a return is by algorithm, "an evaluation of 10 episodes"; part of it may be
-            unknown.
-    """
-
-    curves: dict[str, dict[str, list[Curve]]] = field(default_factory=dict)
+    curves: dict[str, dict[str, list[Curve]]] = field(default_factory=dict)  # by algorithm and task
     returns: dict[str, str] = field(default_factory=dict)
 
     def add(self, algorithm: str, task: str, steps: Any, returns: Any) -> None:
@@ -320,35 +314,22 @@ def write_results(results: Results, path: Path) -> None:
 
 
 class Side(NamedTuple):
-    """Returns [R] of an algorithm at a step, with their means and intervals.
+    """Returns of an algorithm at a step, with (value, low, high) of their means."""
 
-    Attributes:
-        label: the algorithm.
-        task: its name of the task.
-        returns: of each seed.
-        iqm, mean: (value, low, high) of the interquartile mean and of the mean.
-    """
-
-    label: str
-    task: str
-    returns: Array
-    iqm: tuple[float, float, float]
+    label: str  # the algorithm
+    task: str  # its name of the task
+    returns: Array  # [R], of each seed
+    iqm: tuple[float, float, float]  # interquartile mean
     mean: tuple[float, float, float]
 
 
 class Comparison(NamedTuple):
-    """Two algorithms in one task at one step.
+    """Two algorithms in one task at one step."""
 
-    Attributes:
-        step: environment steps.
-        one, other: the algorithms.
-        better: (value, low, high) of the probability that a run of the one has a higher return.
-    """
-
-    step: float
+    step: float  # environment steps
     one: Side
     other: Side
-    better: tuple[float, float, float]
+    better: tuple[float, float, float]  # probability that a run of the one has a higher return
 
 
 def compare(

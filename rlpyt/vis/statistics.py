@@ -23,13 +23,6 @@ def interquartile_mean(values: ArrayLike, axis: int = 0) -> Array:
     A quarter of the values, rounded down, is cut off at each end. The result is robust to outliers
     like the median, with less variance. For up to three values it is the mean.
 
-    Args:
-        values: numbers of any shape.
-        axis: axis to average over.
-
-    Returns:
-        float64, without ``axis``.
-
     Raises:
         ValueError: ``values`` is empty along ``axis``.
     """
@@ -65,11 +58,8 @@ def median_of_tasks(tasks: Strata) -> Array:
 def optimality_gap(tasks: Strata, target: float = 1.0) -> Array:
     """Return the average shortfall of scores from a target; higher scores count as the target.
 
-        target - mean(min(score, target))        (with equal weight per task)
+    target - mean(min(score, target))        (with equal weight per task)
 
-    Args:
-        tasks: normalized scores.
-        target: score above which improvement is not counted, in the same unit.
     """
     return target - mean_of_tasks([np.minimum(runs, target) for runs in _arrays(tasks)])
 
@@ -81,10 +71,7 @@ def performance_profile(tasks: Strata, thresholds: ArrayLike) -> Array:
 
     Args:
         tasks: per task [R].
-        thresholds: tau, [P].
-
-    Returns:
-        [P], decreasing from 1 to 0 with tau.
+        thresholds: tau, [P] -> [P].
     """
     taus = np.asarray(thresholds, dtype=np.float64)
     return mean_of_tasks([runs[:, None] > taus for runs in _arrays(tasks)])
@@ -122,8 +109,7 @@ def stratified_bootstrap(
         tasks: per task [R, ...]; R may differ. For a comparison, the tasks of both sides.
         statistic: function from the list of resampled tasks to a number or array.
         confidence: confidence level of the interval, in (0, 1).
-        n_resamples: number of draws.
-        seed: seed of the draws; the same seed gives the same interval.
+        n_resamples, seed: number and seed of the draws.
 
     Returns:
         Lower and upper end, with the shape of the statistic.

@@ -68,11 +68,7 @@ def looks(labels: Iterable[str]) -> Looks:
 
 
 def panels(n: int, width: float = 3.4, height: float = 2.7) -> tuple[Figure, list[Axes]]:
-    """Create a figure with a grid of ``n`` panels; a single one is larger.
-
-    Args:
-        n: number of panels.
-        width, height: size of each panel in inches.
+    """Create a figure with a grid of ``n`` panels of this size in inches; a single one is larger.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -164,12 +160,8 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
 
     Black becomes the color of the surrounding text, grid and notes the CSS variables ``--grid`` and
     ``--soft``, and other colors ``--series-0`` to ``--series-5`` if defined, so that a plot suits
-    light and dark pages.
-
-    Args:
-        figure: the plot.
-        name: identifier, unique in the page.
-        description: alternative text (plain text).
+    light and dark pages. The name is an identifier, unique in the page; the description is the
+    alternative text.
     """
     import html
 
