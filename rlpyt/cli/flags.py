@@ -37,16 +37,10 @@ def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> 
 
 
 def settings_class(cls: type, name: str) -> type:
-    """Return a dataclass with the fields of ``cls`` that can be given on a command line.
+    """Return a dataclass with the `plain_fields` of ``cls``, which can be given as flags.
 
     The help of each field is the documentation and range declared by
-    `rlpyt.utils.checks.setting`.
-
-    Args:
-        cls: class with settings, for example an algorithm. Fields for a class
-            (``type[Optimizer]``) take its name instead. Fields for other objects (``Any``) are
-            omitted and keep their default.
-        name: name of the new class, the title of the group in the help.
+    `rlpyt.utils.checks.setting`. The name of the new class is the title of the group in the help.
     """
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     limits = {item.name: item.metadata.get("limits") for item in fields}

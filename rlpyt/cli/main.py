@@ -45,18 +45,13 @@ COMMANDS = {
     "affinity": "show which run gets which cores and GPUs: rlpyt affinity 8cpu_2gpu",
     "check": "check an environment for errors: rlpyt check my_module:MyEnv",
 }
-EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (KeyboardInterrupt, 130),
-    (WorkerError, 1),
-    (NonFiniteError, 1),
-    (RlpytError, 2),
-    (ValueError, 2),
-    (TypeError, 2),
-    *((kind, 2) for kind in (FileNotFoundError, FileExistsError, PermissionError)),
-    *((kind, 2) for kind in (NotADirectoryError, IsADirectoryError)),
-    (OSError, 1),  # a retry may succeed, for example after a full disk
-    (MemoryError, 1),
-    (ImportError, 2),
+EXIT_CODES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
+    ((KeyboardInterrupt,), 130),
+    ((WorkerError, NonFiniteError), 1),
+    ((RlpytError, ValueError, TypeError, ImportError), 2),
+    ((FileNotFoundError, FileExistsError, PermissionError), 2),
+    ((NotADirectoryError, IsADirectoryError), 2),
+    ((OSError, MemoryError), 1),  # a retry may succeed, for example after a full disk
 )
 THREADS_S = 5.0  # time for threads to end by themselves
 GYMNASIUM = re.compile(r"\x1b\[\d+m((?:WARN|ERROR): .*)\x1b\[0m", re.DOTALL)  # its warnings
@@ -79,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         code = run(args)
     except BaseException as error:
-        known = [exit_code for kind, exit_code in EXIT_CODES if isinstance(error, kind)]
+        known = [exit_code for kinds, exit_code in EXIT_CODES if isinstance(error, kinds)]
         if isinstance(error, RuntimeError) and "allocate memory" in str(error):
             known.append(1)  # out of memory in torch
         stopped = isinstance(error, KeyboardInterrupt)

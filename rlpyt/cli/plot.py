@@ -86,11 +86,7 @@ def draw(command: Plot) -> None:
 
 
 def _check_unused(command: Plot) -> None:
-    """Raise an error for a flag that has no effect on this kind of plot.
-
-    Raises:
-        UsageError: such a flag was given.
-    """
+    """Raise a UsageError for a flag that has no effect on this kind of plot."""
     curves = command.kind == "curves"
     for name in ("score", "normalize") if curves else ("x", "smooth"):
         if getattr(command, name) != getattr(Plot, name):

@@ -42,16 +42,8 @@ LOG_BYTES = 1_000_000  # of the log in which the last fault is looked for
 HEARTBEAT_BYTES = 1_000_000
 CPU_S = 0.5  # time over which the use of a core is measured
 
-ALIGNMENTS = {  # by title of the column
-    "run": "left",
-    "state": "left",
-    "steps": "right",
-    "steps/s": "right",
-    "return": "right",
-    "time": "right",
-    "left": "right",
-    "": "left",
-}
+COLUMNS = ("run", "state", "steps", "steps/s", "return", "time", "left", "")
+ALIGNMENTS = ("left", "left", *["right"] * 5, "left")
 # Order in which runs are kept if not all of them fit on the terminal.
 PRIORITY = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}
 
@@ -221,7 +213,7 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
     if hidden:
         first = sorted(runs, key=lambda run: (PRIORITY[run.state], run.number))
         runs = sorted(first[: len(runs) - hidden], key=lambda run: run.number)
-    rows = tabulate(map(_row, runs), [*ALIGNMENTS], "plain", colalign=[*ALIGNMENTS.values()])
+    rows = tabulate(map(_row, runs), COLUMNS, "plain", colalign=ALIGNMENTS)
     lines = [_title(sweep), "", *rows.split("\n")]
     lines += [f"... and {hidden} more"] * bool(hidden)
     return [line[:width] if width else line for line in lines]

@@ -92,11 +92,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _check_resume_flags(command: Sweep) -> None:
-    """Raise an error for a flag that has no effect when a sweep is resumed.
-
-    Raises:
-        UsageError: such a flag was given.
-    """
+    """Raise a UsageError for a flag that has no effect when a sweep is resumed."""
     given = {"--dir": command.directory, "--dry-run": command.dry_run, "--yes": command.yes}
     for flag in (flag for flag, value in given.items() if value):
         raise UsageError(

@@ -51,6 +51,7 @@ from rlpyt.utils.text import counted
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
 # Flags that may be given without the name of the part.
 SHORT = r"^--(?:(agent)(?=$|=)|(no-)?(normalize[-_](?:observation|reward))(?=$|=))"
+PRESETS = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
 DESCRIPTION = f"""Train an agent, then evaluate it, plot its learning curve and record a video.
 
 ALGO is one of: {", ".join(ALGORITHMS)}. ENV is a gymnasium id (CartPole-v1, HalfCheetah-v5,
@@ -62,11 +63,28 @@ everything in one process and thread, so that a debugger works (docs/debugging.m
 The defaults below are those of {{}}, from the preset of the environment's family."""
 
 
+@dataclasses.dataclass(frozen=True)
+class OwnFlags:
+    """Flags of the command beside the settings of the run."""
+
+    # run directory; by default data/ALGO-ENV-TIMESTAMP
+    run_dir: Annotated[str | None, tyro.conf.arg(metavar="{None}|PATH")] = None
+    # train one agent for each of these seeds in one process, without videos: 0-7 or 0,3,5
+    seeds: str | None = None
+    # auto: resume the run in --run-dir if it has begun, and do nothing if it is complete; a job can
+    # start the same command any number of times
+    resume: Literal["never", "auto"] = "never"
+    preset: Annotated[str | None, tyro.conf.arg(help=PRESETS)] = None
+    # settings of another run (its directory, config.json or hf://user/name), instead of ALGO ENV
+    config: Path | None = None
+    trust: bool = False  # import and call whatever --config names (docs/trust.md)
+
+
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
-    seeds, args = _without_seeds(args)
+    seeds = _seeds(args)
     if seeds is not None and debug:
         say("rlpyt: error: --debug is for one run: give --seed instead of --seeds", sys.stderr)
         return 2
@@ -187,18 +205,11 @@ def _by_flag(options: RunOptions, defaults: Mapping[str, Any]) -> dict[str, Any]
     return {name.replace("_", "-"): value for name, value in described.items()}
 
 
-def _without_seeds(args: Sequence[str]) -> tuple[list[int] | None, list[str]]:
-    """Return the seeds of --seeds, or ``None``, and the other arguments."""
+def _seeds(args: Sequence[str]) -> list[int] | None:
+    """Return the seeds of --seeds, None if it is not given."""
     text = _early_flag("--seeds", args)
-    if text is None:
-        return None, [*args]
-    rest, skip = [], False
-    for arg in args:
-        if not skip and not arg.startswith("--seeds"):
-            rest.append(arg)
-        skip = arg == "--seeds"
     try:
-        return seeds_of(text), rest
+        return None if text is None else seeds_of(text)
     except ValueError as error:
         raise UsageError(f"--seeds: {error}") from None
 
@@ -220,12 +231,9 @@ def _naming_flags(options: RunOptions) -> Iterator[None]:
 def read_flags(
     algo_name: str, env_id: str, flags: Sequence[str], given: RunOptions | None = None
 ) -> tuple[RunOptions, Path | None]:
-    """Return the options of a run from presets and flags, and the run directory if given.
+    """Return the options of a run from flags, and the run directory if given.
 
-    Args:
-        algo_name, env_id: the algorithm and the environment.
-        flags: flags of the command line.
-        given: options to start from, instead of the presets.
+    Options that have no flag are those ``given``, or else of the presets.
 
     Raises:
         SystemExit: a flag is unknown or its value is invalid; see `rlpyt.cli.flags.parse`.
@@ -242,9 +250,10 @@ def read_flags(
     # Descriptions of objects, from the file of another run, are no values of a flag.
     described = {name for name, value in options.algo.items() if has_marks(value)}
     on_line = {k: v for k, v in options.algo.items() if k in known and k not in described}
+    settings = Settings(**{x.name: getattr(options, x.name) for x in dataclasses.fields(Settings)})
     try:
         command = parse(
-            _command_class(_slice(options, Settings), algo_flags(**on_line)),
+            _command_class(settings, algo_flags(**on_line)),
             flags,
             prog=f"rlpyt train {algo_name} {env_id}",
             description=DESCRIPTION.format(f"{algo_name} on {env_id}"),
@@ -260,7 +269,7 @@ def read_flags(
     }
     # Dictionaries extend those of the preset, as they do in sweeps.
     named = options.updated({"algo_name": algo_name, "env": env_id})
-    return named.updated({**chosen, "algo": algo}), given_directory(command.run_dir)
+    return named.updated({**chosen, "algo": algo}), given_directory(command.own.run_dir)
 
 
 def _with_restarts(flags: list[str]) -> list[str]:
@@ -297,35 +306,14 @@ def _translate(flags: Sequence[str], algo_name: str) -> None:
             say(f"{flag}: {meant} is a setting of {', '.join(owners)}.", sys.stderr)
 
 
-def _slice(options: Settings, cls: Any) -> Any:
-    """Return ``cls`` called with those options that are fields of ``Settings``."""
-    return cls(**{item.name: getattr(options, item.name) for item in dataclasses.fields(Settings)})
-
-
 def _command_class(settings: Settings, algo: Any) -> Any:
     """Return a dataclass of all flags, with the presets as defaults."""
-
-    def flag(field: str, hint: Any, default: Any, **kwargs: Any) -> tuple[str, Any, Any]:
-        return field, Annotated[hint, tyro.conf.arg(**kwargs)], default
-
-    run_dir = "run directory; by default data/ALGO-ENV-TIMESTAMP"
-    config = "settings of another run (its directory, config.json or hf://user/name), instead of "
-    config += "ALGO ENV"
-    seeds = "train one agent for each of these seeds in one process, without videos: 0-7 or 0,3,5"
-    again = "auto: resume the run in --run-dir if it has begun, and do nothing if it is complete; "
-    again += "a job can start the same command any number of times"
-    preset = f"family of environments whose defaults to use: {', '.join(FAMILIES)}"
     flags = [
-        flag("run_dir", str | None, None, help=run_dir, metavar="{None}|PATH"),
-        flag("seeds", str | None, None, help=seeds),
-        flag("resume", Literal["never", "auto"], "never", help=again),
-        flag("preset", str | None, None, help=preset),
-        flag("config", Path | None, None, help=config),
-        flag("trust", bool, False, help="import and call whatever --config names (docs/trust.md)"),
-        flag("settings", Settings, settings, name=""),
-        flag("algo", type(algo), algo),
+        ("own", Annotated[OwnFlags, tyro.conf.arg(name="")], OwnFlags()),
+        ("settings", Annotated[Settings, tyro.conf.arg(name="")], settings),
+        ("algo", type(algo), algo),
     ]
-    return dataclasses.make_dataclass("Train", flags)
+    return dataclasses.make_dataclass("Train", flags, frozen=True)
 
 
 def _positionals(args: Sequence[str]) -> tuple[tuple[str, str], list[str]]:
