@@ -80,8 +80,6 @@ def main(args: Sequence[str]) -> int:
             "launch script."
         )
     planned = _plan(command)
-    if planned is None:
-        return 1
     if command.dry_run:
         say("\n".join(planned.describe()))
         return 0
@@ -102,8 +100,8 @@ def _check_resume_flags(command: Sweep) -> None:
         )
 
 
-def _plan(command: Sweep) -> "SweepPlan | None":
-    """Return the sweep of the file, or ``None`` if the user declines its number of runs."""
+def _plan(command: Sweep) -> "SweepPlan":
+    """Return the sweep of the file; exit if the user declines its number of runs."""
     from rlpyt.sweeps.plan import plan_sweep
     from rlpyt.utils.launching.run_limit import TooManyRuns, is_confirmed
 
@@ -114,7 +112,7 @@ def _plan(command: Sweep) -> "SweepPlan | None":
         if command.dry_run:
             raise
         if not is_confirmed(error, str(command.what)):
-            return None
+            raise SystemExit("Aborted.") from None
     return plan_sweep(command.what, command.slots, any_number=True)
 
 

@@ -28,7 +28,7 @@ from rlpyt.sweeps.slots import (
 from rlpyt.sweeps.spec import Draw, SweepSpec, read_spec
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.names import dir_names
+from rlpyt.utils.names import shortened
 from rlpyt.utils.seed import stream
 from rlpyt.utils.text import counted
 
@@ -45,8 +45,7 @@ class SweepPlan:
 
     def default_directory(self) -> Path:
         """Return ``data/<title>-<timestamp>``, which may exist."""
-        name = dir_names([{"": self.spec.title}])[0].removeprefix("_")
-        return ROOT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        return ROOT / f"{shortened(self.spec.title)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     def describe(self) -> list[str]:
         """Describe the runs: a summary, followed by one line for each."""
