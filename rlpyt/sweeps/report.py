@@ -12,19 +12,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.sweeps.jobs import last_lines
 from rlpyt.sweeps.report_data import Entry, ReportData, moment, read_data
-from rlpyt.sweeps.report_page import Cell, Section, number, render, setting
-from rlpyt.sweeps.report_plots import comparisons, curves
+from rlpyt.sweeps.report_page import Cell, Section, figure, number, render, setting
 from rlpyt.sweeps.search_report import search_sections
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.names import labels
 from rlpyt.utils.text import duration
 from rlpyt.version import VERSION
+from rlpyt.vis import style
+from rlpyt.vis.comparisons import draw_improvement, draw_intervals, draw_profile
+from rlpyt.vis.curves import draw_curves
 from rlpyt.vis.grouping import ENVIRONMENT_KEYS, natural_key, setting_text, varying_settings
+from rlpyt.vis.scores import Scores
 from rlpyt.vis.statistics import interquartile_mean, stratified_bootstrap
-from rlpyt.vis.style import short_number
 
 CONFIDENCE = 0.95
+MAX_DRAWN = 10  # variants in one plot; more are hard to distinguish
 MAX_OPEN = 5  # failures whose output is expanded
 
 
@@ -64,9 +68,9 @@ def _page(directory: Path, y: str, source: str, group_by: Sequence[str]) -> str:
         search = search_sections(directory)
         sections = [
             *search,
-            curves(data, y),
+            _curves(data, y),
             _scores(data),
-            {} if search else comparisons(data),
+            {} if search else _comparisons(data),
             _runs(data),
             _failures(data),
             _configurations(data),
@@ -82,13 +86,69 @@ def _page(directory: Path, y: str, source: str, group_by: Sequence[str]) -> str:
         facts=data.facts,
         counts=Counter(entry.view.state for entry in data.entries).most_common(),
         totals=[
-            (short_number(float(f"{steps:.3g}")), "environment steps"),
+            (style.short_number(float(f"{steps:.3g}")), "environment steps"),
             (duration(seconds), "run time"),
         ],
         sections=[section for section in sections if section],
         written=f"Written by rlpyt {VERSION} on {moment(time.time())}, "
         f"Python {platform.python_version()}.",
     )
+
+
+def _curves(data: ReportData, y: str) -> Section:
+    """Return a plot for each environment, of its best variants."""
+    runs = [entry.run for entry in data.entries if (entry.run.path / "progress.csv").exists()]
+    figures: list[Section] = []
+    for environment in sorted({run.environment for run in runs}):
+        of_env = [run for run in runs if run.environment == environment]
+        n_labels = len({run.label for run in of_env})
+        look = _look(data, environment)
+        try:
+            plot = draw_curves([run for run in of_env if run.label in look], y, look=look)
+        except KeyError:  # reported in the remarks
+            continue
+        caption = environment or data.title
+        if n_labels > len(look):
+            caption += f" (the {len(look)} best of {n_labels} variants)"
+        figures.append(figure(plot, f"curves{len(figures)}", caption))
+    if not figures:
+        return {"title": "Learning curves", "text": "No run has logged its returns yet."}
+    about = (
+        "Interquartile mean across the runs of a variant, up to the shortest run, with a 95% "
+        "bootstrap interval; a single run without one."
+    )
+    return {"title": "Learning curves", "about": about, "figures": figures}
+
+
+def _comparisons(data: ReportData) -> Section:
+    """Return plots of final scores; an empty section without several variants."""
+    of, figures = data.scores.of if data.scores else {}, []
+    environments = data.scores.environments if data.scores else []
+    for i, environment in enumerate(environments):
+        look = _look(data, environment)
+        labels = [k for k in data.ranked(environment) if k in look and environment in of.get(k, {})]
+        if len(labels) < 2:
+            continue
+        assert data.scores is not None
+        few = Scores({k: {environment: of[k][environment]} for k in labels}, data.scores.what)
+        where = f"{environment}: " if len(environments) > 1 else ""
+        aggregates = f"{where}Aggregates of {few.what.lower()}"
+        against = f"{where}{labels[0]} against the others"
+        figures += [
+            figure(draw_intervals(few, look=look), f"intervals{i}", aggregates, wide=True),
+            figure(draw_profile(few, look=look), f"profile{i}", f"{where}Performance profiles"),
+            figure(draw_improvement(few, of=labels[0]), f"improvement{i}", against),
+        ]
+    about = (
+        "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical "
+        "Precipice. With few runs the intervals are wide; compare these, not the points."
+    )
+    return {"title": "Comparisons", "about": about, "figures": figures} if figures else {}
+
+
+def _look(data: ReportData, environment: str) -> style.Looks:
+    """Return the looks of the variants to draw, the same in all plots."""
+    return style.looks(data.ranked(environment)[:MAX_DRAWN])
 
 
 def _scores(data: ReportData) -> Section:
@@ -172,7 +232,7 @@ def _failures(data: ReportData) -> Section:
                 outcome = attempt.outcome()
                 rows.append([view.name, number(attempt.number), outcome, lasted, view.state])
         if view.state == "failed" or (view.attempts and view.attempts[-1].failed):
-            failed.append((view, view.last_lines()))
+            failed.append((view, last_lines(view.output)))
     if not rows:
         return {}
     return {

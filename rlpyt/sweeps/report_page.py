@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from rlpyt.utils.extras import missing_extra
+from rlpyt.vis import style
 
 try:
     from jinja2 import Environment, PackageLoader
@@ -32,8 +33,6 @@ def render(**content: Any) -> str:
 
 def figure(plot: Any, name: str, caption: str, wide: bool = False) -> dict[str, Any]:
     """Return a matplotlib figure for the page; ``name`` is unique on the page."""
-    from rlpyt.vis import style
-
     return {"svg": style.inline_svg(plot, name, caption), "caption": caption, "wide": wide}
 
 

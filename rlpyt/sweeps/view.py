@@ -11,7 +11,7 @@ from typing import Any
 
 from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import QUEUE, About, SweepDirectory
-from rlpyt.sweeps.jobs import STATES, Attempt, Job, JobDirectory, State, last_lines
+from rlpyt.sweeps.jobs import STATES, Attempt, Job, JobDirectory, State
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.vis.grouping import RunRecord, read_settings
 
@@ -36,10 +36,6 @@ class RunView:
     steps_per_second: float | None = None  # in the newest row
     seconds_left: float | None = None  # estimate, of running ones
     damage: str = ""  # description of damaged files in the queue; such a run counts as failed
-
-    def last_lines(self, count: int = 20) -> list[str]:
-        """Return the last lines of its output."""
-        return last_lines(self.output, count)
 
     @property
     def outcome(self) -> str:

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rlpyt.sweeps import report_plots
+from rlpyt.sweeps import report
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.jobs import Attempt, Job
 from rlpyt.sweeps.report import write_report
@@ -239,7 +239,7 @@ def test_runs_without_values_still_have_a_report(tmp_path):
 
 
 def test_of_many_variants_the_best_are_drawn_and_all_are_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(report_plots, "MAX_DRAWN", 2)
+    monkeypatch.setattr(report, "MAX_DRAWN", 2)
     for i in range(4):
         make_run(tmp_path / f"v{i}" / "run_0", [i, i], env="pong", steps=200)
     study = read_data(tmp_path, "ReturnAverage", "auto")
