@@ -139,14 +139,14 @@ class SweepDirectory:
         """Stop or resume starting runs; active runs continue."""
         (self.queue / PAUSED).touch() if paused else (self.queue / PAUSED).unlink(missing_ok=True)
 
-    def waits_for(self, least_free_bytes: int = LEAST_FREE_BYTES) -> str:
+    def waits_for(self) -> str:
         """Return the reason why no run starts now, as a message; empty if there is none."""
         if self.paused:
             return f"paused: no run starts until rlpyt sweep unpause {self.path}"
-        if shutil.disk_usage(self.path).free < least_free_bytes:
+        if shutil.disk_usage(self.path).free < LEAST_FREE_BYTES:
             return (
                 f"waiting: the disk of {self.path} is nearly full; no run starts until more than "
-                f"{least_free_bytes / 2**20:,.0f} MiB are free"
+                f"{LEAST_FREE_BYTES / 2**20:,.0f} MiB are free"
             )
         return ""
 

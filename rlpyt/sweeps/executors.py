@@ -52,18 +52,11 @@ class Handle:
 
 
 class Executor:
-    """Base class of executors, which start attempts.
+    """Base class of executors, which start attempts."""
 
-    Attributes:
-        name: one of ``EXECUTORS``.
-        assigns_hardware: True if cores and GPUs are those of the slot, False if the cluster
-            chooses them.
-        survives_launcher: True if runs continue after the launcher has ended.
-    """
-
-    name: str
-    assigns_hardware: bool
-    survives_launcher: bool
+    name: str  # one of EXECUTORS
+    assigns_hardware: bool  # False if the cluster chooses cores and GPUs, instead of the slot's
+    survives_launcher: bool  # True if runs continue after the launcher has ended
 
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Start a prepared attempt.

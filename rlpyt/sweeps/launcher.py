@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.errors import RlpytError
-from rlpyt.sweeps.directory import LEAST_FREE_BYTES, SweepDirectory, log_num_launched
+from rlpyt.sweeps.directory import SweepDirectory, log_num_launched
 from rlpyt.sweeps.executors import Executor, ExecutorError, Handle
 from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
 from rlpyt.sweeps.slots import Slot
@@ -38,12 +38,9 @@ class Source:
     A launcher first notifies the source of all jobs that have ended, in the order of their
     numbers, also those that an earlier launcher ran. Any method may raise ``SourceError``. All are
     called in the launcher's thread.
-
-    Attributes:
-        noun: the word for a job in messages.
     """
 
-    noun = "run"
+    noun = "run"  # the word for a job in messages
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """Add a job to the sweep and return it; None if there is none now."""
@@ -85,7 +82,6 @@ class Launcher:
         executor: starts the runs.
         source: builds the source of further jobs; called with the launcher's lock held.
         say: prints one line about an event.
-        least_free_bytes: free disk space below which no run is started.
     """
 
     def __init__(
@@ -95,7 +91,6 @@ class Launcher:
         executor: Executor,
         source: Callable[[], Source] = Source,
         say: Callable[[str], None] = print,
-        least_free_bytes: int = LEAST_FREE_BYTES,
     ) -> None:
         if not slots:
             raise ValueError("slots must not be empty.")
@@ -103,7 +98,6 @@ class Launcher:
         self.source = Source()
         self._make_source = source
         self.say = say
-        self.least_free_bytes = least_free_bytes
         self.on_poll: list[Callable[[], None]] = []
         self._running: list[_Running] = []
         self._queue: list[tuple[int, int, JobDirectory]] = []  # (attempts, number, job)
@@ -283,7 +277,7 @@ class Launcher:
 
     def _may_start(self) -> bool:
         """Return True if a run can be started now; report the reason if not."""
-        why = self.sweep.waits_for(self.least_free_bytes)
+        why = self.sweep.waits_for()
         if why:
             self._report_once(why)
         return not why and time.monotonic() >= self._not_before_s

@@ -122,22 +122,22 @@ def _curves(data: ReportData, y: str) -> Section:
 
 def _comparisons(data: ReportData) -> Section:
     """Return plots of final scores; an empty section without several variants."""
-    of, figures = data.scores.of if data.scores else {}, []
-    environments = data.scores.environments if data.scores else []
+    if data.scores is None:
+        return {}
+    of, environments, figures = data.scores.of, data.scores.environments, []
     for i, environment in enumerate(environments):
         look = _look(data, environment)
-        labels = [k for k in data.ranked(environment) if k in look and environment in of.get(k, {})]
-        if len(labels) < 2:
+        best = [k for k in data.ranked(environment) if k in look and environment in of.get(k, {})]
+        if len(best) < 2:
             continue
-        assert data.scores is not None
-        few = Scores({k: {environment: of[k][environment]} for k in labels}, data.scores.what)
+        few = Scores({k: {environment: of[k][environment]} for k in best}, data.scores.what)
         where = f"{environment}: " if len(environments) > 1 else ""
         aggregates = f"{where}Aggregates of {few.what.lower()}"
-        against = f"{where}{labels[0]} against the others"
+        against = f"{where}{best[0]} against the others"
         figures += [
             figure(draw_intervals(few, look=look), f"intervals{i}", aggregates, wide=True),
             figure(draw_profile(few, look=look), f"profile{i}", f"{where}Performance profiles"),
-            figure(draw_improvement(few, of=labels[0]), f"improvement{i}", against),
+            figure(draw_improvement(few, of=best[0]), f"improvement{i}", against),
         ]
     about = (
         "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical "
@@ -163,11 +163,14 @@ def _scores(data: ReportData) -> Section:
     for environment in data.scores.environments:
         rows = []
         for label in data.ranked(environment):
-            values = data.scores.of.get(label, {}).get(environment)
-            if values is None:
+            runs = [
+                run
+                for run in (entry.run for entry in data.entries)
+                if run.path in data.by_run and (run.environment, run.label) == (environment, label)
+            ]
+            if not runs:
                 continue
-            runs = [e.run for e in data.entries if e.run.path in data.by_run]
-            runs = [r for r in runs if (r.environment, r.label) == (environment, label)]
+            values = np.array([data.by_run[run.path] for run in runs])
             seeds = sorted({run.seed for run in runs}, key=natural_key)
             rows.append(
                 [

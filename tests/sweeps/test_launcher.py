@@ -9,6 +9,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from rlpyt.sweeps import directory
 from rlpyt.sweeps.executors import ExecutorError, LocalExecutor, supervisor_command
 from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.launcher import Source
@@ -221,10 +222,11 @@ def test_a_supervisor_that_fails_to_start_is_retried_after_a_delay(tmp_path, mon
     assert len(sweep.jobs()[0].attempts()) == 1 and times_done(sweep) == [1]
 
 
-def test_no_run_starts_on_a_full_disk(tmp_path):
+def test_no_run_starts_on_a_full_disk(tmp_path, monkeypatch):
     sweep, said = sweep_of(tmp_path, [job(0)]), []
-    launcher = launcher_of(sweep, said=said, least_free_bytes=2**62)
-    launcher.on_poll.append(lambda: setattr(launcher, "least_free_bytes", 0))
+    monkeypatch.setattr(directory, "LEAST_FREE_BYTES", 2**62)
+    launcher = launcher_of(sweep, said=said)
+    launcher.on_poll.append(lambda: monkeypatch.setattr(directory, "LEAST_FREE_BYTES", 0))
     assert launcher.run() == 0
     assert "nearly full" in said[0] and times_done(sweep) == [1]
 

@@ -12,6 +12,7 @@ import time
 import psutil
 import pytest
 
+from rlpyt.sweeps import directory
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.rlpyt_scripts import script_jobs
@@ -150,7 +151,8 @@ def test_a_run_on_a_full_disk_names_the_error_and_is_retried(tmp_path, small_dis
     assert (small_disk / "progress.csv").stat().st_size == 2**10
 
 
-def test_a_sweep_on_a_full_disk_waits_for_space_and_loses_no_run(small_disk):
+def test_a_sweep_on_a_full_disk_waits_for_space_and_loses_no_run(small_disk, monkeypatch):
+    monkeypatch.setattr(directory, "LEAST_FREE_BYTES", 0)
     fill = small_disk / "filler"
     code = f"with open('{fill}', 'wb') as file: file.write(bytes(2**21))"
     sweep = sweep_of(small_disk / "sweep", [job(0, code, retries=0)])
@@ -164,7 +166,7 @@ def test_a_sweep_on_a_full_disk_waits_for_space_and_loses_no_run(small_disk):
                 assert sweep.jobs()[0].attempts()[0].ended is None
                 fill.unlink()
 
-    launcher = launcher_of(sweep, least_free_bytes=0)
+    launcher = launcher_of(sweep)
     launcher.on_poll.append(look)
     assert launcher.run() == 1
     assert sweep.jobs()[0].attempts()[0].outcome() == "exit code 1"
