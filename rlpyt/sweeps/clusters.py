@@ -1,7 +1,5 @@
 """Executors for clusters: SLURM by submitit (extra ``slurm``), Ray (extra ``ray``)."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

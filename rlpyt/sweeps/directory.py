@@ -1,7 +1,5 @@
 """A sweep's directory: its settings, jobs, launcher lock and requests to the launcher."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -81,7 +79,7 @@ class SweepDirectory:
         about: About,
         jobs: Iterable[Job],
         beside: Mapping[str, bytes] | None = None,
-    ) -> SweepDirectory:
+    ) -> "SweepDirectory":
         """Create a sweep in a directory, which may hold other files, atomically.
 
         ``beside`` has the content of further files of the queue's directory, by name.

@@ -5,8 +5,6 @@ from the job's directory, which all executors share. A run is stopped through th
 (``JobDirectory.request_end``): a supervisor starts no attempt that was asked to end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

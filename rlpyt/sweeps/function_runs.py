@@ -1,7 +1,5 @@
 """Call a function for each configuration and seed, in parallel: lagom's ``run_experiment``."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -5,8 +5,6 @@ attempt; the attempt's supervisor adds its outcome. A job's state is never store
 from these files and from ``lock``, so that it is correct after any crash.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -177,7 +175,7 @@ class JobDirectory:
         return last_lines(self.output, count)
 
     @classmethod
-    def create(cls, path: Path, job: Job, synced: bool = True) -> JobDirectory:
+    def create(cls, path: Path, job: Job, synced: bool = True) -> "JobDirectory":
         """Create a job's directory, atomically.
 
         Without ``synced``, the caller syncs the disk once after writing many jobs.

@@ -1,7 +1,5 @@
 """The launcher: runs the jobs of a sweep in the slots of a machine or cluster, each to its end."""
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

@@ -1,7 +1,5 @@
 """Search by Optuna: proposes settings, receives scores of their runs, and prunes trials."""
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Plans of sweeps: what ``rlpyt sweep FILE`` would run, before it starts."""
 
-from __future__ import annotations
-
 import math
 import os
 import shlex

@@ -6,8 +6,6 @@ as ``exploit``; ``explore`` multiplies or divides by a factor, or draws again.
 A member is trained in segments, each by ``python -m rlpyt.sweeps.population CONFIG RUN_DIR STEPS``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Report of a sweep, or of any directory of runs, as one self-contained HTML file."""
 
-from __future__ import annotations
-
 import platform
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Data of a report: the runs of a sweep, or of any directory, with their scores."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

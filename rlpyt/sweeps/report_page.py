@@ -5,8 +5,6 @@ details (further such dictionaries, collapsed) and notes (a list). A table has a
 All text is escaped. Terminal color codes and characters that HTML does not allow are removed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Experiments of rlpyt's scripts: ``python SCRIPT SLOT_AFFINITY_CODE LOG_DIR RUN_ID *ARGS``."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections import Counter

@@ -1,7 +1,5 @@
 """Results of a search, read from its files; ``best.json`` holds them for programs."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Slots: the shares of a machine, each for one run at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from rlpyt.utils.launching.affinity import prepend_run_slot

@@ -1,7 +1,5 @@
 """Start a sweep, or resume one."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import sys

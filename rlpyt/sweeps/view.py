@@ -1,7 +1,5 @@
 """The status of a sweep, for ``rlpyt status`` and ``rlpyt report``."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ except the seed, and labeled by the settings that differ. Alternatively the call
 settings to group by.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

@@ -1,7 +1,5 @@
 """Images of environments: rendering, grids, captions, and a window that shows them."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import sys

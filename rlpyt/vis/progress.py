@@ -1,7 +1,5 @@
 """Discovery of runs below given paths."""
 
-from __future__ import annotations
-
 import os
 import re
 import warnings

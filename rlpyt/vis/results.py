@@ -4,8 +4,6 @@ Files of results have the form in which SimbaV2 and FlashSAC publish theirs, tha
 baselines, or that of a plain table. `compare` compares returns at the same number of steps.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

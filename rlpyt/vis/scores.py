@@ -1,7 +1,5 @@
 """Final scores of runs, by variant and environment."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +34,7 @@ class Scores:
         """Names of the environments of all variants."""
         return sorted({name for scores in self.of.values() for name in scores})
 
-    def shared(self) -> Scores:
+    def shared(self) -> "Scores":
         """Return the scores in environments that all variants share, for comparable aggregates.
 
         Raises:

@@ -5,8 +5,6 @@ tasks may have different numbers of runs. Source: Agarwal et al. 2021, "Deep Rei
 at the Edge of the Statistical Precipice".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
