@@ -1,4 +1,20 @@
-"""``rlpyt affinity``: describe an affinity code, or this machine."""
+"""Show which run gets which cores and GPUs: `rlpyt affinity CODE`.
+
+With a CODE, such as 8cpu_2gpu or 0slt_8cpu_0gpu_4cpr: print a table of its run slots, with their
+processors in the code's numbers and, if these differ, those here. Without: print the resources of
+this machine and codes for it.
+
+A code consists of parts joined by underscores, each a number and three letters:
+
+  cpu  physical cores to use on the machine       gpu  GPUs to use on the machine
+  cpr  cores per run, without GPUs                gpr  GPUs on which a run optimizes
+  cpw  cores per worker (1)                       cxg  runs that share each GPU (1)
+  res  cores per rank without workers (0)         hto  offset of second threads (cpu; 0: none)
+  skt  sockets of the machine (1)                 slt  the run's slot, always first
+  ass  1: asynchronous sampling                   sgr  GPUs on which it then samples (0)
+  oss  1: sample on the optimizer's GPUs          alt  1: twice as many workers, alternating
+  saf  0: no process is pinned
+"""
 
 import contextlib
 import dataclasses
@@ -16,23 +32,6 @@ from rlpyt.utils.launching.shares import affinity_of
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted
 
-DESCRIPTION = """Show which run gets which cores and GPUs.
-
-With a CODE, such as 8cpu_2gpu or 0slt_8cpu_0gpu_4cpr: print a table of its run slots, with their
-processors in the code's numbers and, if these differ, those here. Without: print the resources of
-this machine and codes for it.
-
-A code consists of parts joined by underscores, each a number and three letters:
-
-  cpu  physical cores to use on the machine       gpu  GPUs to use on the machine
-  cpr  cores per run, without GPUs                gpr  GPUs on which a run optimizes
-  cpw  cores per worker (1)                       cxg  runs that share each GPU (1)
-  res  cores per rank without workers (0)         hto  offset of second threads (cpu; 0: none)
-  skt  sockets of the machine (1)                 slt  the run's slot, always first
-  ass  1: asynchronous sampling                   sgr  GPUs on which it then samples (0)
-  oss  1: sample on the optimizer's GPUs          alt  1: twice as many workers, alternating
-  saf  0: no process is pinned"""
-
 
 @dataclasses.dataclass(frozen=True)
 class Affinity:
@@ -45,7 +44,7 @@ class Affinity:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Affinity, args, prog="rlpyt affinity", description=DESCRIPTION)
+    command = parse(Affinity, args)
     print(describe_machine() if command.code is None else describe_code(command.code))
     return 0
 

@@ -1,4 +1,7 @@
-"""``rlpyt check ENV``: check that an environment implements the interface correctly."""
+"""Step an environment in many ways and report violations of the interface: `rlpyt check ENV`.
+
+ENV is an environment as in `rlpyt train`, such as module:Class or module:function.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,10 +16,6 @@ from rlpyt.experiments.registry import ALGORITHMS
 from rlpyt.experiments.settings import default_options
 from rlpyt.testing.env import examine_env_in_child
 from rlpyt.utils.checks import check_range
-
-DESCRIPTION = """Step an environment in many ways and report violations of the interface.
-
-ENV is an environment as in `rlpyt train`, such as module:Class or module:function."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Check:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code, 1 if errors were found."""
-    command = parse(Check, args, prog="rlpyt check", description=DESCRIPTION)
+    command = parse(Check, args)
     check_range("timeout", command.timeout, low=0, open_low=True)
     recipe = env_recipe(command.env, command.env_args)
     report = examine_env_in_child(

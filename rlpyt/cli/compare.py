@@ -1,4 +1,8 @@
-"""``rlpyt compare DIR... --against PUBLISHED``: compare runs with published or other results."""
+"""Compare runs with a publication or other runs: `rlpyt compare RUNS --against PUBLISHED`.
+
+Tables have the interquartile mean and the mean over seeds, and the probability that a run of the
+first has a higher return than one of the second, each with a bootstrap interval.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,11 +12,6 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
-
-DESCRIPTION = """Compare the returns of runs with those of a publication, or of other runs.
-
-Tables have the interquartile mean and the mean over seeds, and the probability that a run of the
-first has a higher return than one of the second, each with a bootstrap interval."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Compare:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Compare, args, prog="rlpyt compare", description=DESCRIPTION)
+    command = parse(Compare, args)
     if not command.runs:
         raise UsageError("Give runs, as in `rlpyt compare data/sac --against XQC`.")
     if not 0 < command.confidence < 1:

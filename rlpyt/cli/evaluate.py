@@ -1,4 +1,8 @@
-"""``rlpyt eval RUN``: play episodes with a trained agent and report the returns."""
+"""Play episodes with the trained agent of a run and report the returns: `rlpyt eval RUN`.
+
+RUN is the run directory printed by `rlpyt train`, or a model of the Hugging Face Hub
+(hf://user/name). Atari scores are without reward clipping.
+"""
 
 import dataclasses
 import json
@@ -10,11 +14,6 @@ import tyro
 from rlpyt.cli.flags import parse
 from rlpyt.experiments.run import EVAL_SEED, load
 from rlpyt.utils.logging.console import say
-
-DESCRIPTION = """Play complete episodes with the trained agent of a run and report their returns.
-
-RUN is the run directory printed by `rlpyt train`, or a model of the Hugging Face Hub
-(hf://user/name). Atari scores are without reward clipping."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Eval:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Eval, args, prog="rlpyt eval", description=DESCRIPTION)
+    command = parse(Eval, args)
     run = load(command.run, command.trust, command.best)
     result = run.evaluate(command.episodes, command.seed, command.deterministic, command.max_steps)
     if command.json:

@@ -1,4 +1,9 @@
-"""``rlpyt export RUN``: export the policy of a run to one file."""
+"""Export the policy of a run to one file, ONNX or torch.export: `rlpyt export RUN`.
+
+RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
+Face Hub (hf://user/name). The file is written after the exported policy has been compared with the
+agent in the environment of the run.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,12 +16,6 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments.export import STEPS, SUFFIXES, format_of
 from rlpyt.experiments.hub import is_reference
 from rlpyt.experiments.run import load
-
-DESCRIPTION = """Export the policy of a run to one file: ONNX or torch.export.
-
-RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
-Face Hub (hf://user/name). The file is written after the exported policy has been compared with the
-agent in the environment of the run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Export:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Export, args, prog="rlpyt export", description=DESCRIPTION)
+    command = parse(Export, args)
     to = command.to or ("onnx" if command.output is None else None)
     directory = Path() if is_reference(command.run) else command.run
     output = command.output or directory / f"policy{SUFFIXES.get(str(to), '')}"

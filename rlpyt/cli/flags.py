@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import json
 import re
+import sys
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,14 +26,18 @@ class UsageError(ValueError):
     """Missing, invalid or incompatible arguments of a command; the message is one line."""
 
 
-def parse(cls: type[T], argv: Sequence[str], *, prog: str, description: str) -> T:
+def parse(cls: type[T], argv: Sequence[str], prog: str = "", description: str = "") -> T:
     """Parse flags into the dataclass ``cls``.
+
+    By default the class has the name of the command, and its module's docstring is the help.
 
     Raises:
         SystemExit: ``--help`` was given and the help printed (code 0); or a flag is unknown, lacks
             a value or has an invalid one, which is reported on standard error (code 2).
     """
     argv = _with_values(argv, set(_optional_values(cls)))
+    prog = prog or f"rlpyt {cls.__name__.lower()}"
+    description = description or sys.modules[cls.__module__].__doc__ or ""
     return tyro.cli(cls, args=argv, registry=_REGISTRY, prog=prog, description=description)
 
 

@@ -1,4 +1,8 @@
-"""``rlpyt plot DIR...``: plot learning curves, and comparisons of final scores."""
+"""Plot the runs in one or more directories: `rlpyt plot DIR...`.
+
+Seeds of a variant are aggregated to an interquartile mean with a bootstrap interval. Each
+environment has its own panel.
+"""
 
 import dataclasses
 import json
@@ -9,11 +13,6 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse
-
-DESCRIPTION = """Plot the runs in one or more directories.
-
-Seeds of a variant are aggregated to an interquartile mean with a bootstrap interval. Each
-environment has its own panel."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Plot:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Plot, args, prog="rlpyt plot", description=DESCRIPTION)
+    command = parse(Plot, args)
     if not command.runs:
         raise UsageError("Give at least one run directory, as in `rlpyt plot data/*`.")
     draw(command)

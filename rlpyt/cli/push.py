@@ -1,4 +1,9 @@
-"""``rlpyt push RUN user/name``: upload a trained agent to the Hugging Face Hub."""
+"""Upload the trained agent of a run to the Hugging Face Hub: `rlpyt push RUN user/name`.
+
+The upload contains what `rlpyt.load("hf://user/name")` needs, a model card, statistics, learning
+curve and video. The agent is evaluated first if it has changed since its last evaluation. The token
+is that of `hf auth login` or HF_TOKEN. The run is not changed.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,12 +15,6 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments.push import push
 from rlpyt.experiments.run import load
 from rlpyt.utils.logging.console import say
-
-DESCRIPTION = """Upload the trained agent of a run to the Hugging Face Hub, with a model card.
-
-The upload contains what `rlpyt.load("hf://user/name")` needs, statistics, learning curve and video.
-The agent is evaluated first if it has changed since its last evaluation. The token is that of
-`hf auth login` or HF_TOKEN. The run is not changed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Push:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Push, args, prog="rlpyt push", description=DESCRIPTION)
+    command = parse(Push, args)
     run = load(command.run, command.trust)
     url = push(run, command.repo, command.private, command.message, command.dry_run)
     say("Nothing was uploaded." if command.dry_run else f"Uploaded to {url}")

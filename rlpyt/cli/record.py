@@ -1,4 +1,8 @@
-"""``rlpyt record RUN``: record a video of a trained agent."""
+"""Record a video of the trained agent of a run as MP4 or GIF: `rlpyt record RUN`.
+
+RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
+Face Hub (hf://user/name).
+"""
 
 import dataclasses
 import re
@@ -12,11 +16,6 @@ from rlpyt.experiments.hub import is_reference
 from rlpyt.experiments.run import load
 from rlpyt.experiments.rundir import VIDEO
 from rlpyt.experiments.video import MAX_STEPS, record_video
-
-DESCRIPTION = """Record a video of the trained agent of a run as MP4 or GIF.
-
-RUN is the run directory printed by `rlpyt train`, that of a script's run, or a model of the Hugging
-Face Hub (hf://user/name)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Record:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Record, args, prog="rlpyt record", description=DESCRIPTION)
+    command = parse(Record, args)
     grid = _grid(command.grid)
     default = Path() / VIDEO if is_reference(command.run) else command.run / VIDEO
     output = command.output or (default.with_suffix(".gif") if command.gif else default)

@@ -1,4 +1,10 @@
-"""``rlpyt replay RUN``: look at the update or batch in which a run ended in NaN or infinity."""
+"""Repeat the update in which loss or gradient of a run was not finite: `rlpyt replay RUN`.
+
+RUN is the run directory. The state before the update is loaded into one process and thread: agent,
+optimizer, the update's batch, and random numbers. Its inputs are shown, and the update is repeated,
+with --debugger under Python's debugger. If an environment returned NaN or infinity, its last steps
+are shown instead.
+"""
 
 import dataclasses
 import pdb
@@ -24,13 +30,6 @@ from rlpyt.utils.buffer import _named_leaves, numpify_buffer
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 
-DESCRIPTION = """Repeat the update in which the loss or gradient of a run was not finite.
-
-RUN is the run directory. The state before the update is loaded into one process and thread: agent,
-optimizer, the update's batch, and random numbers. Its inputs are shown, and the update is repeated,
-with --debugger under Python's debugger. If an environment returned NaN or infinity, its last steps
-are shown instead."""
-
 N_STEPS = 5  # of the environment that are shown
 
 
@@ -46,7 +45,7 @@ class Replay:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code, 0 if the update does not fail again."""
-    command = parse(Replay, args, prog="rlpyt replay", description=DESCRIPTION)
+    command = parse(Replay, args)
     run_dir = command.run.absolute()
     hub.refuse(command.run)
     runner, directory, blame = _built(command, run_dir)

@@ -1,4 +1,8 @@
-"""``rlpyt report DIR``: write an HTML report of a sweep or of runs."""
+"""Write a report of a sweep, or of a directory of runs, as one HTML file: `rlpyt report DIR`.
+
+It contains learning curves, final scores with intervals, all runs, failures and configurations,
+and needs no server or network.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,14 +13,9 @@ import tyro
 
 from rlpyt.cli.flags import UsageError, parse
 
-DESCRIPTION = """Write a report of a sweep, or of a directory of runs, as one HTML file.
-
-It contains learning curves, final scores with intervals, all runs, failures and configurations,
-and needs no server or network."""
-
 
 @dataclasses.dataclass(frozen=True)
-class ReportOptions:
+class Report:
     """Arguments of the command."""
 
     directory: tyro.conf.Positional[Path]  # sweep directory, or a directory above runs
@@ -34,7 +33,7 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     from rlpyt.sweeps.report import write_report
 
-    command = parse(ReportOptions, args, prog="rlpyt report", description=DESCRIPTION)
+    command = parse(Report, args)
     if not command.directory.is_dir():
         raise UsageError(
             f"{command.directory} is not a directory. Give the directory of a sweep or of runs."

@@ -1,4 +1,10 @@
-"""``rlpyt resume RUN``: resume a run from its latest checkpoint."""
+"""Resume a run from its latest checkpoint, as if it had never stopped: `rlpyt resume RUN`.
+
+RUN is the run directory printed by `rlpyt train` (with --seeds, that of all runs), or that of a
+script's run. The settings are those of the run. With more --steps, schedules of settings (such as
+algo.linear_lr_schedule, the default of ppo) span all of them, so a learning rate that falls rises
+when the run is resumed.
+"""
 
 import contextlib
 import dataclasses
@@ -29,13 +35,6 @@ from rlpyt.utils.resumption import asked_to_resume
 
 POLL_S = 1.0  # between two looks at another process's run
 
-DESCRIPTION = """Resume a run from its latest checkpoint, as if it had never stopped.
-
-RUN is the run directory printed by `rlpyt train` (with --seeds, that of all runs), or that of a
-script's run. The settings are those of the run. With more --steps, schedules of settings (such as
-algo.linear_lr_schedule, the default of ppo) span all of them, so a learning rate that falls rises
-when the run is resumed."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Resume:
@@ -59,7 +58,7 @@ class Resume:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Resume, args, prog="rlpyt resume", description=DESCRIPTION)
+    command = parse(Resume, args)
     hub.refuse(command.run)
     if command.wait:
         _wait_for_owner(command.run)

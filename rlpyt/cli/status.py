@@ -1,4 +1,9 @@
-"""``rlpyt status DIR``: show the status of a sweep, or of a run."""
+"""Show which runs of a sweep are done, running, queued or failed: `rlpyt status DIR`.
+
+DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
+is over; Ctrl-C stops the display, not the sweep. For the directory of a run: its progress, and
+whether each of its processes computes, waits or is stopped, and what it is doing.
+"""
 
 import contextlib
 import dataclasses
@@ -30,12 +35,6 @@ from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted, duration
 
-DESCRIPTION = """Show the status of a sweep: which runs are done, running, queued or failed.
-
-DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
-is over; Ctrl-C stops the display, not the sweep. For the directory of a run: its progress, and
-whether each of its processes computes, waits or is stopped, and what it is doing."""
-
 STEPS, SPEED = "Diagnostics/CumSteps", "Diagnostics/StepsPerSecond"
 ITERATIONS = ("Diagnostics/SamplerIteration", "Diagnostics/Iteration")  # the former: asynchronous
 LOG_BYTES = 1_000_000  # of the log in which the last fault is looked for
@@ -60,7 +59,7 @@ class Status:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code, 1 if a run has failed."""
-    command = parse(Status, args, prog="rlpyt status", description=DESCRIPTION)
+    command = parse(Status, args)
     if not 0 < command.interval_s < float("inf"):
         raise UsageError(f"--interval-s must be positive and finite, got {command.interval_s:g}.")
     if (command.directory / CONFIG).exists() or script_runs.exists(command.directory):

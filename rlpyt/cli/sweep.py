@@ -1,27 +1,4 @@
-"""``rlpyt sweep``: start and control many runs, on this machine or a cluster."""
-
-import dataclasses
-import os
-import runpy
-import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
-from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
-
-from rlpyt.cli.flags import UsageError, parse
-from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.utils.files import new_directory
-from rlpyt.utils.logging.console import say
-from rlpyt.utils.text import counted
-
-if TYPE_CHECKING:
-    from rlpyt.sweeps.plan import SweepPlan
-
-DESCRIPTION = """Start many runs, as many at a time as the hardware has slots.
+"""Start many runs, as many at a time as the hardware has slots.
 
 FILE is a sweep file with the settings that the runs share and vary (docs/sweep_files.md):
 
@@ -43,7 +20,29 @@ SCRIPT.py is a launch script that calls run_experiments; further arguments are p
   rlpyt sweep retry DIR             queue the failed runs again; then resume with `rlpyt sweep DIR`
 
 Ctrl-C has the same effect as `stop`. If a launcher is killed, its runs continue, and the next
-launcher takes them over. `rlpyt status DIR` shows the status."""
+launcher takes them over. `rlpyt status DIR` shows the status.
+"""
+
+import dataclasses
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from rlpyt.cli.flags import UsageError, parse
+from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.utils.files import new_directory
+from rlpyt.utils.logging.console import say
+from rlpyt.utils.text import counted
+
+if TYPE_CHECKING:
+    from rlpyt.sweeps.plan import SweepPlan
 
 REQUESTS = ("pause", "unpause", "stop", "retry")
 
@@ -68,7 +67,7 @@ def main(args: Sequence[str]) -> int:
         return _request(*_one_directory(args))
     if args and args[0].endswith(".py"):
         return _script(args[0], list(args[1:]))
-    command = parse(Sweep, args, prog="rlpyt sweep", description=DESCRIPTION)
+    command = parse(Sweep, args)
     from rlpyt.sweeps.start import launch, resume
 
     if command.what.is_dir():

@@ -1,4 +1,8 @@
-"""``rlpyt upload RUN``: send what experiment trackers have not received."""
+"""Send rows, settings and files that trackers have not received: `rlpyt upload RUN`.
+
+Use it when a tracker did not answer during training, or to upload a run that was trained without
+one: rlpyt upload RUN --logger wandb.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,11 +18,6 @@ from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
 
-DESCRIPTION = """Send rows, settings and files of a run that experiment trackers have not received.
-
-Use it when a tracker did not answer during training, or to upload a run that was trained without
-one: rlpyt upload RUN --logger wandb."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Upload:
@@ -31,7 +30,7 @@ class Upload:
 
 def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    command = parse(Upload, args, prog="rlpyt upload", description=DESCRIPTION)
+    command = parse(Upload, args)
     own = _loggers_of(command.run, command.trust)
     trackers = [name for name in logger_names(command.logger or own) if name in TRACKERS]
     if not trackers:

@@ -146,4 +146,4 @@ def test_the_page_shows_what_the_command_prints(machine, capsys):
 
 
 def test_the_help_explains_every_part():
-    assert set(ABBREVIATIONS.values()) <= set(module.DESCRIPTION.split())
+    assert set(ABBREVIATIONS.values()) <= set(module.__doc__.split())
