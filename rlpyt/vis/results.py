@@ -9,7 +9,7 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -342,7 +342,6 @@ def compare(
     bootstrap (Agarwal et al. 2021).
 
     Args:
-        ours, theirs: the curves.
         steps: environment steps of the comparisons; by default the last step that all have.
         confidence: confidence level of intervals.
 
@@ -350,35 +349,21 @@ def compare(
         ValueError: they have no task in common, or a curve has no row near a step.
     """
     found = []
-    for (a, name, mine), others in _matches(ours, theirs):
-        curves = [*mine, *(curve for _, _, them in others for curve in them)]
-        last = min(float(curve.steps[-1]) for curve in curves)
-        for step in steps or (last,):
-            one = _side(a, name, mine, step, confidence)
-            for other in (_side(*match, step, confidence) for match in others):
-                better = improvement([one.returns], [other.returns], confidence)
-                found.append(Comparison(step, one, other, better))
-    if not found:
-        tasks = [sorted({t for of in r.curves.values() for t in of}) for r in (ours, theirs)]
-        raise ValueError(f"no task in common: {', '.join(tasks[0])} against {', '.join(tasks[1])}.")
-    return found
-
-
-Match = tuple[str, str, list[Curve]]  # algorithm, task, its curves
-
-
-def _matches(ours: Results, theirs: Results) -> Iterator[tuple[Match, list[Match]]]:
-    """Return each algorithm and task of ours, with those of theirs in the same task."""
+    rivals = [(k, task, curves) for k, of in theirs.curves.items() for task, curves in of.items()]
     for label, tasks in ours.curves.items():
-        for name in sorted(tasks, key=natural_key):
-            others = [
-                (other, task, curves)
-                for other, of in theirs.curves.items()
-                for task, curves in of.items()
-                if base_of(task) == base_of(name)
-            ]
-            if others:
-                yield (label, name, tasks[name]), others
+        for task in sorted(tasks, key=natural_key):
+            others = [rival for rival in rivals if base_of(rival[1]) == base_of(task)]
+            curves = [*tasks[task], *(curve for *_, them in others for curve in them)]
+            last = min(float(curve.steps[-1]) for curve in curves)
+            for step in (steps or (last,)) if others else ():
+                one = _side(label, task, tasks[task], step, confidence)
+                for other in (_side(*rival, step, confidence) for rival in others):
+                    better = improvement([one.returns], [other.returns], confidence)
+                    found.append(Comparison(step, one, other, better))
+    if not found:
+        a, b = (sorted({t for of in r.curves.values() for t in of}) for r in (ours, theirs))
+        raise ValueError(f"no task in common: {', '.join(a)} against {', '.join(b)}.")
+    return found
 
 
 def base_of(task: str) -> str:
@@ -403,23 +388,18 @@ def _side(label: str, task: str, curves: Sequence[Curve], step: float, confidenc
 
 
 def differences(found: Sequence[Comparison], returns: Mapping[str, str]) -> list[str]:
-    """Return, in words, in what the protocols of compared results differ.
+    """Return, in words, in what the protocols of results differ that `compare` has compared.
 
-    Args:
-        found: result of `compare`.
-        returns: what a return is by algorithm, see `Results`.
+    ``returns`` says what a return is by algorithm, see `Results`.
     """
-    tasks: dict[str, dict[str, list[str]]] = {}
-    kinds: dict[str, list[str]] = {}
-    for side in (side for pair in found for side in (pair.one, pair.other)):
-        for labels in (
-            tasks.setdefault(base_of(side.task), {}).setdefault(side.task, []),
-            kinds.setdefault(returns.get(side.label, "unknown returns"), []),
-        ):
-            if side.label not in labels:
-                labels.append(side.label)
+    sides = [side for pair in found for side in (pair.one, pair.other)]
+    named = [(base_of(side.task), side.task, side.label) for side in sides]
+    named += [("", returns.get(side.label, "unknown returns"), side.label) for side in sides]
+    groups: dict[str, dict[str, dict[str, None]]] = {}  # labels by name, names by what they name
+    for group, name, label in named:
+        groups.setdefault(group, {}).setdefault(name, {})[label] = None
     return [
         "; ".join(f"{name}: {', '.join(labels)}" for name, labels in group.items())
-        for group in (*tasks.values(), kinds)
+        for group in groups.values()
         if len(group) > 1
     ]
