@@ -9,7 +9,7 @@ from rlpyt.sweeps.jobs import Attempt
 from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.search import source_of
 from rlpyt.sweeps.slots import Slot
-from rlpyt.sweeps.start import launcher_of
+from rlpyt.sweeps.start import _hardware, launcher_of
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.processes import available_cpus
 
@@ -52,7 +52,7 @@ def sweep_at(directory, path):
 def launch(sweep, resources=None):
     """Run a launcher to its end; what it said."""
     said = []
-    launcher_of(sweep, resources, said.append).run()
+    launcher_of(sweep, resources and _hardware(sweep.about, resources), said.append).run()
     return said
 
 
