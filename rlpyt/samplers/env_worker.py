@@ -421,7 +421,7 @@ class EnvWorker:
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
         state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
         state["restarts"] = [env.restarts for env in self._healing]
-        state["statistics"] = [env.statistics() for env in self.envs if is_batch(env)]
+        state["statistics"] = self.statistics()
         collector = self.collector.state_dict()
         if collector is not None:
             state["collector"] = collector
@@ -430,6 +430,10 @@ class EnvWorker:
         state["evaluations"] = self.eval_collector.evaluations if self.eval_collector else 0
         state["seed"] = self.context.seed
         return state
+
+    def statistics(self) -> list[Any]:
+        """Return the running statistics of vector environments."""
+        return [env.statistics() for env in self.envs if is_batch(env)]
 
     def load_statistics(self, statistics: list[Any]) -> None:
         """Load running statistics of vector environments, merged if their number differs."""

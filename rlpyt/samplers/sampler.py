@@ -402,15 +402,26 @@ class Sampler(BaseSampler):
 
         assert self._worker_faults is not None
         rows = self.batch_spec.B // self._n_env_workers
-        for worker in self._worker_faults.settle():
+        lost = self._worker_faults.settle()
+        for worker in lost:
             columns = slice(worker * rows, (worker + 1) * rows)
             void_rows(self.slots[slot], slice(None), columns)
             if self._server is not None:
                 self._server.step_buffer_np.done[columns] = True  # clears recurrent states
+        if restarted := lost - self._worker_faults.dropped:
+            self._pass_statistics_on(restarted)
         n_void = int(self.slots[slot].env.void.sum())
         self._n_void += n_void
         if n_void:
             self._log_faults()
+
+    def _pass_statistics_on(self, restarted: set[int]) -> None:
+        """Give workers that were started again the running statistics of another one."""
+        known = self._worker_group.call("statistics")
+        others = [own for worker, own in enumerate(known) if own and worker not in restarted]
+        if others:
+            given = [(others[0] if i in restarted else [],) for i in range(len(known))]
+            self._worker_group.call_each("load_statistics", given)
 
     def _log_faults(self) -> None:
         """Log the faults of environments that workers have healed."""

@@ -8,6 +8,7 @@ import pytest
 from rlpyt.curricula.base import Curriculum
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.envs.vector.wrappers.standardize import StandardizeObservation
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
@@ -196,6 +197,36 @@ def test_all_rows_of_a_vector_environment_start_again(SamplerCls, where, tmp_pat
     found, _ = batches(SamplerCls, tmp_path, sampler=own, fault="raise", where=where, at=at)
     n_void = check_rows(found)
     assert 1 <= (n_void.sum(0) > 0).sum() <= 2 and n_void.sum() < 2 * 9
+
+
+def normalized_pairs(**kwargs):
+    return StandardizeObservation(faulty_pairs(**kwargs))
+
+
+@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler])
+def test_a_new_worker_has_the_running_statistics_of_another_one(SamplerCls, tmp_path):
+    sampler = SamplerCls(
+        EnvCls=normalized_pairs,
+        env_kwargs=dict(fault="kill", at=40, victim=2, tally=str(tmp_path / "tally")),
+        batch_T=T,
+        batch_B=2 * B,
+        max_decorrelation_steps=0,
+        on_fault="restart",
+    )
+    counts = []
+    try:
+        sampler.initialize(EchoAgent(), dict(n_workers=2, set_affinity=False), seed=3)
+        for itr in range(4):
+            sampler.obtain_samples(itr)
+            parts = sampler._worker_group.call("statistics")
+            counts.append(
+                [x["StandardizeObservation"]["0"]["count"] for part in parts for x in part]
+            )
+        assert sampler.statistics()["WorkerRestarts"] == 1
+    finally:
+        sampler.shutdown()
+    assert np.min(counts, 1) == pytest.approx(np.max(counts, 1), rel=0.1), counts
+    assert np.shape(counts) == (4, B) and np.diff(counts, axis=0).min() > 0
 
 
 @pytest.mark.parametrize("max_trajectories", [8, None])
