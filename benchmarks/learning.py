@@ -229,9 +229,9 @@ TABLES: dict[str, list[Experiment]] = {
     "minatar": [
         *(
             _few(f"{algo}-{game}", f"train {algo} MinAtar/{game}-v1 --steps 1000000 "
-                 "--torch-threads 1", "a curve", cheap=False)
+                 "--torch-threads 1", "a curve", cheap=False, seeds=seeds)
             for game in MINATAR
-            for algo in ("ppo", "pqn")
+            for algo, seeds in (("ppo", NEW_SEEDS), ("pqn", FEW_SEEDS))
         ),
     ],
     "minatar-breakout": [
