@@ -1,7 +1,5 @@
 """Workers, barriers and queues of the protocol of rlpyt (2019); see ``parallel_sampler``."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import time

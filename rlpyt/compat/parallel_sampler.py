@@ -6,8 +6,6 @@ others by ``Sampler``. Such a run has no time limits for steps, and its checkpoi
 environments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any

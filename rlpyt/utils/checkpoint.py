@@ -5,8 +5,6 @@ tensors.safetensors (torch), arrays.safetensors (numpy) and manifest.json (forma
 versions, size and sha256 of the others, the caller's ``meta``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Atomic file writes: after a crash a file has its old or its new content."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

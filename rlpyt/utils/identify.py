@@ -1,7 +1,5 @@
 """Identification of unknown files by their first bytes or archive listing, without loading them."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

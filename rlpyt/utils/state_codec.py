@@ -5,8 +5,6 @@ name}`` refers to a stored tensor, ``{"$tuple": [...]}`` is a tuple, ``{"$dict":
 ...]}`` a dict with keys that are not all plain strings, and so on.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Terminal output: colors, lines that survive a broken pipe, live tables."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -180,7 +178,7 @@ class SimpleMessage(ContextDecorator):
         self.msg = msg
         self.logger = logger
 
-    def __enter__(self) -> SimpleMessage:
+    def __enter__(self) -> "SimpleMessage":
         self.logger(self.msg)
         self.start_s = time.monotonic()
         return self
@@ -204,7 +202,7 @@ class Message(SimpleMessage):
     def __init__(self, msg: str) -> None:
         super().__init__(msg, lambda s: log("  " * MESSAGE_DEPTH + s))
 
-    def __enter__(self) -> Message:
+    def __enter__(self) -> "Message":
         global MESSAGE_DEPTH
         super().__enter__()
         MESSAGE_DEPTH += 1

@@ -1,7 +1,5 @@
 """Context managers that open a run's directory and the logger's outputs in it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Logger of a run: text lines, table rows, snapshots, and their outputs."""
 
-from __future__ import annotations
-
 import copy
 import os
 import warnings
@@ -412,7 +410,7 @@ class Logger:
         self._tabular_disabled = False
 
     @contextmanager
-    def session(self) -> Iterator[Logger]:
+    def session(self) -> Iterator["Logger"]:
         """Restore the logger's state at the end of a block.
 
         Outputs added in the block are closed; earlier ones are kept.
@@ -427,7 +425,7 @@ class Logger:
             vars(self).update(before)
 
     @contextmanager
-    def run_session(self) -> Iterator[Logger]:
+    def run_session(self) -> Iterator["Logger"]:
         """Restore the logger's state at the end of a run.
 
         A run inside another one starts with the outputs from before that one.
@@ -439,7 +437,7 @@ class Logger:
             yield self
 
     @contextmanager
-    def training(self) -> Iterator[Logger]:
+    def training(self) -> Iterator["Logger"]:
         """Let a training write to the current run, unless it is inside another training of it."""
         with self.run_session() if self._training else nullcontext():
             self._training = True

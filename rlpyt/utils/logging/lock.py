@@ -1,7 +1,5 @@
 """Locks: one live process per run directory, and one training per process."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -130,7 +128,7 @@ class RunLock:
         if _is_elsewhere(owner) and (hosts is None or owner["host"] in hosts):
             self.path.unlink(missing_ok=True)
 
-    def __enter__(self) -> RunLock:
+    def __enter__(self) -> "RunLock":
         if self.path.is_symlink():
             raise RunDirectoryError(
                 f"{self.path} must be a file, got a symbolic link to {os.readlink(self.path)}. "

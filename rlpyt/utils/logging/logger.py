@@ -4,8 +4,6 @@ logger.record_tabular("LossAverage", 0.5)
 logger.dump_tabular()
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator

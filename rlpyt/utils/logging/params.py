@@ -1,7 +1,5 @@
 """Conversion of a run's settings to readable JSON, including classes, enums and arrays."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Robust reading of progress.csv, which ``CsvSink`` writes."""
 
-from __future__ import annotations
-
 import csv
 import math
 import os

@@ -4,8 +4,6 @@
 rows but does not stop the run.
 """
 
-from __future__ import annotations
-
 import csv
 import glob
 import io

@@ -1,7 +1,5 @@
 """Snapshot files: their names by iteration, and contents that ``torch.load`` reads safely."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

@@ -7,8 +7,6 @@ something is "unsent" at the end. Output of the tracker's package goes to debug.
 error).
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

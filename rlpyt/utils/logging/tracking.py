@@ -5,8 +5,6 @@ Every tracker (Weights & Biases, MLflow, trackio) has a process of its own, see
 nor imports the tracker's package, and a row that could not be sent is still there later.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

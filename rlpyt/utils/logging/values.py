@@ -1,7 +1,5 @@
 """Conversion of Python, numpy and torch values to logged numbers, without importing torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
