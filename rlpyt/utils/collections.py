@@ -133,26 +133,16 @@ def _check_names(typename: str, field_names: Iterable[str] | str) -> tuple[str, 
 
 
 @cache
-def _build_namedtuple(typename: str, fields: tuple[str, ...]) -> Any:
+def _structural_class(factory: str, typename: str, fields: tuple[str, ...]) -> Any:
+    """Return the memoized type of a structure; ``factory`` is "array" or "plain"."""
     base = namedtuple(typename, fields)  # type: ignore[misc]
+    bases = (NamedArrayTuple, base) if factory == "array" else (base, NamedTuple)
     members = {"__slots__": (), "_typename": typename, "__new__": base.__new__}
-    return _StructuralType(typename, (base, NamedTuple), {**members, "__doc__": base.__doc__})
-
-
-@cache
-def _build_namedarraytuple(typename: str, fields: tuple[str, ...]) -> Any:
-    base = namedtuple(typename, fields)  # type: ignore[misc]
-    members = {"__slots__": (), "_typename": typename, "__new__": base.__new__}
-    return _StructuralType(typename, (NamedArrayTuple, base), {**members, "__doc__": base.__doc__})
+    return _StructuralType(typename, bases, {**members, "__doc__": base.__doc__})
 
 
 def _factory_of(cls: type[Any]) -> str:
     return "array" if issubclass(cls, NamedArrayTuple) else "plain"
-
-
-def _structural_class(factory: str, typename: str, fields: tuple[str, ...]) -> Any:
-    build = _build_namedarraytuple if factory == "array" else _build_namedtuple
-    return build(typename, fields)
 
 
 def _rebuild(factory: str, typename: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
@@ -170,7 +160,7 @@ copyreg.pickle(_StructuralType, reduce_structural_class)  # type: ignore[arg-typ
 
 def namedtuple_class(typename: str, field_names: Iterable[str] | str) -> Any:
     """Return the memoized plain named tuple type for this structure."""
-    return _build_namedtuple(typename, _check_names(typename, field_names))
+    return _structural_class("plain", typename, _check_names(typename, field_names))
 
 
 def namedarraytuple(
@@ -192,8 +182,9 @@ def namedarraytuple(
         ValueError: a field name is reserved, not an identifier, or given twice.
     """
     fields = _check_names(typename, field_names)
-    cls = _build_namedarraytuple(typename + "_nat" if classname_suffix else typename, fields)
-    return (cls, _build_namedtuple(typename, fields)) if return_namedtuple_cls else cls
+    suffix = "_nat" if classname_suffix else ""
+    cls = _structural_class("array", typename + suffix, fields)
+    return (cls, _structural_class("plain", typename, fields)) if return_namedtuple_cls else cls
 
 
 DocExampleNat = namedarraytuple("DocExampleNat", ["field_1", "field_2"])
@@ -257,7 +248,7 @@ class NamedTupleSchema:
     Kept for compatibility: all types can now be sent to spawned processes without it.
     """
 
-    _array = False
+    _factory = "plain"
 
     def __init__(self, typename: str, fields: Iterable[str] | str) -> None:
         self._typename = typename
@@ -266,9 +257,7 @@ class NamedTupleSchema:
     @property
     def cls(self) -> Any:
         """The memoized type of this schema."""
-        return (_build_namedarraytuple if self._array else _build_namedtuple)(
-            self._typename, self._fields
-        )
+        return _structural_class(self._factory, self._typename, self._fields)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Create an instance of the type."""
@@ -281,7 +270,7 @@ class NamedTupleSchema:
         return type(other) is type(self) and other.cls is self.cls  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash((self._array, self._typename, self._fields))
+        return hash((self._factory, self._typename, self._fields))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._typename!r}, {self._fields!r})"
@@ -290,7 +279,7 @@ class NamedTupleSchema:
 class NamedArrayTupleSchema(NamedTupleSchema):
     """Wrapper of a namedarraytuple type; calling it creates an instance."""
 
-    _array = True
+    _factory = "array"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
