@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import write_text
 from rlpyt.utils.launching.run_limit import MAX_RUNS
 from rlpyt.utils.names import suggestion
 from rlpyt.utils.text import counted
@@ -137,8 +137,7 @@ def save_variant(variant: Mapping[str, Any], log_dir: str | PathLike[str]) -> No
     text = json.dumps(variant, indent=2, default=plain_value)
     directory = Path(log_dir)
     directory.mkdir(parents=True, exist_ok=True)
-    with atomic_write(directory / VARIANT) as file:
-        file.write(text.encode() + b"\n")
+    write_text(directory / VARIANT, text + "\n")
 
 
 def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:

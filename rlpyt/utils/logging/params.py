@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import write_text
 
 
 class MyEncoder(json.JSONEncoder):
@@ -53,8 +53,7 @@ def write_json(path: str | os.PathLike[str], settings: Any) -> None:
     """Write settings to a JSON file atomically, creating parent directories."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(stub_to_json(settings), indent=2).encode() + b"\n")
+    write_text(path, json.dumps(stub_to_json(settings), indent=2) + "\n")
 
 
 def log_variant(log_file: str, variant_data: Any) -> None:
