@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Any
 
 from rlpyt.utils.logging.tabulate import tabulate
@@ -183,12 +182,7 @@ class SimpleMessage(ContextDecorator):
         self.start_s = time.monotonic()
         return self
 
-    def __exit__(
-        self,
-        etype: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, etype: type[BaseException] | None, *error: object) -> None:
         outcome = "done" if etype is None else "failed"
         self.logger(f"{self.msg}: {outcome} in {time.monotonic() - self.start_s:.3f} s")
 
@@ -208,7 +202,7 @@ class Message(SimpleMessage):
         MESSAGE_DEPTH += 1
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, etype: type[BaseException] | None, *error: object) -> None:
         global MESSAGE_DEPTH
         MESSAGE_DEPTH -= 1
-        super().__exit__(*error)
+        super().__exit__(etype, *error)

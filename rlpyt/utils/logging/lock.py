@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -148,12 +147,7 @@ class RunLock:
             raise
         return self
 
-    def __exit__(
-        self,
-        etype: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._lock.is_locked:  # a forked child has not inherited it
             self._release()
 

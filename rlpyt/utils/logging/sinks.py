@@ -173,7 +173,8 @@ class CsvSink:
             self._rewrite(self.columns + new)
         elif new:
             self.columns = new
-        cells = [_cell(row[name]) if name in row else "" for name in self.columns]
+        # each row is one line of the file
+        cells = [" ".join(str(row.get(name, "")).splitlines()) for name in self.columns]
 
         with naming(self.path), open(self.path, "ab", buffering=0) as file:
             start = file.tell()
@@ -268,7 +269,13 @@ class TensorBoardSink:
     """
 
     def __init__(self, log_dir: str | os.PathLike[str] | None = None, writer: Any = None) -> None:
-        self.writer = _summary_writer(log_dir) if writer is None else writer
+        if writer is None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise missing_extra("The summary writer", "tensorboard", error.name) from error
+            writer = SummaryWriter(log_dir)
+        self.writer = writer
 
     def write(self, row: Row, step: int) -> None:
         """Write every number as a scalar of this step."""
@@ -589,22 +596,10 @@ def _mlflow_name(name: str) -> str:
     return re.sub(r"[^\w/.\- :]", "", name)
 
 
-def _summary_writer(log_dir: str | os.PathLike[str] | None) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise missing_extra("The summary writer", "tensorboard", error.name) from error
-    return SummaryWriter(log_dir)
-
-
 def _csv_bytes(lines: Iterable[list[str]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue().encode(errors="backslashreplace")
-
-
-def _cell(value: Any) -> str:
-    return " ".join(str(value).splitlines())  # each row is one line of the file
 
 
 def _number(cell: str) -> float:
