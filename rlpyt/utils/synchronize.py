@@ -207,21 +207,13 @@ class RWLock:
             else:
                 wait(self.release_read)
 
-    def read(self) -> AbstractContextManager[None]:
-        """Hold the lock for reading inside a ``with`` block."""
-        return self.held(writing=False)
-
-    def write(self) -> AbstractContextManager[None]:
-        """Hold the lock for writing inside a ``with`` block."""
-        return self.held(writing=True)
-
     @property
     def write_lock(self) -> AbstractContextManager[None]:
         """Hold the lock for writing: ``with replay.rw_lock.write_lock:``."""
         return self.held(writing=True)
 
     def __enter__(self) -> None:
-        block = self.read()
+        block = self.held(writing=False)
         block.__enter__()
         self._entered.setdefault(get_ident(), []).append(block)
 

@@ -12,13 +12,13 @@ from rlpyt.utils.synchronize import FIRST_PORT, LAST_PORT, RWLock, drain_queue, 
 
 def test_readers_share_and_a_writer_is_alone():
     lock = RWLock()
-    with lock, lock.read():
+    with lock, lock.held(writing=False):
         assert not lock.acquire_write(timeout=0.02)
     assert lock.acquire_write(timeout=0.02)
     assert not lock.acquire_read(timeout=0.02)
     assert not lock.acquire_write(timeout=0.02)
     lock.release_write()
-    with lock.write():
+    with lock.write_lock:
         assert not lock.acquire_read(timeout=0.02)
     assert lock.acquire_read(timeout=0.02)
     lock.release_read()
@@ -40,7 +40,7 @@ def test_a_waiting_writer_is_not_overtaken_by_new_readers():
     wrote = threading.Event()
 
     def write():
-        with lock.write():
+        with lock.write_lock:
             wrote.set()
 
     writer = threading.Thread(target=write)
@@ -58,7 +58,7 @@ def test_a_waiting_writer_is_not_overtaken_by_new_readers():
 
 def test_errors_inside_release_the_lock():
     lock = RWLock()
-    for context in (lock, lock.read(), lock.write()):
+    for context in (lock, lock.held(writing=False), lock.write_lock):
         with pytest.raises(KeyError), context:
             raise KeyError
         assert lock.acquire_write(timeout=0.1)
@@ -67,10 +67,10 @@ def test_errors_inside_release_the_lock():
 
 def add_pairwise(lock, cell, n):
     for _ in range(n):
-        with lock.write():
+        with lock.write_lock:
             cell[0] += 1
             cell[1] += 1
-        with lock.read():
+        with lock.held(writing=False):
             assert cell[0] == cell[1]
 
 
