@@ -138,9 +138,7 @@ def vtrace(
         for x in (Rs, Vs, behavior_logprobs, target_logprobs)
     )
     check_shapes("Rs", rewards, Vs=values, behavior_logprobs=behavior, target_logprobs=target)
-    if last_V is None and not reach_terminal:
-        raise TypeError("last_V is None, but something follows the last step: give its value.")
-    bootstrap = 0.0 if reach_terminal else last_V
+    _, _, bootstrap = _ends(rewards, last_V, reach_terminal)
     discounts = np.full_like(rewards, gamma)
     returns = from_importance_weights(
         target - behavior, discounts, rewards, values, bootstrap, clip_rho, clip_pg_rho
