@@ -109,7 +109,10 @@ class ValueInspector:
     def _check_observation(self, observation: Any, lead: tuple[int, ...]) -> None:
         parts = self._parts(self.space, observation, "observation")
         for (path, space), leaf in zip(self.leaf_spaces, parts, strict=True):
-            self._check_leaf(path, space, leaf, lead)
+            found = find_difference(path, space, leaf, lead)
+            if found is not None:
+                report = self._stop if found.kind == "structure" else self._error
+                report("observation", found.what, found.fix)
         if self._last is not None:
             self.reused |= difference(self._last, self._copy) is not None
             self.reused |= shares_memory(self._last, observation)
@@ -135,13 +138,6 @@ class ValueInspector:
             self._stop("observation", f"{what}{tuple(composite.names)}", fix)
         pairs = zip(composite.names, composite.spaces, tuple(value), strict=True)
         return [x for n, part, v in pairs for x in self._parts(part, v, f"{path}.{n}")]
-
-    def _check_leaf(self, path: str, space: Any, leaf: Any, lead: tuple[int, ...]) -> None:
-        found = find_difference(path, space, leaf, lead)
-        if found is not None and found.kind == "structure":
-            self._stop("observation", found.what, found.fix)
-        if found is not None:
-            self._error("observation", found.what, found.fix)
 
     def _check_column(self, name: str, value: Any, dtype: np.dtype[Any]) -> None:
         if not isinstance(value, np.ndarray) or value.shape != self.lead:

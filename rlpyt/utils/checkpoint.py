@@ -248,9 +248,8 @@ def _remove_leftovers(directory: Path) -> None:
 def _delete(paths: list[Path]) -> None:
     for path in paths:
         try:
-            os.rename(
-                path, _temporary(path)
-            )  # a partly deleted directory must not look like a checkpoint
+            # A partly deleted directory must not look like a checkpoint.
+            os.rename(path, _temporary(path))
             shutil.rmtree(_temporary(path))
         except OSError as error:
             warnings.warn(f"old checkpoint {path} could not be deleted: {error}", stacklevel=3)

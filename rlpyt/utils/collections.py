@@ -281,9 +281,6 @@ class NamedArrayTupleSchema(NamedTupleSchema):
 
     _factory = "array"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-
 
 def NamedArrayTupleSchema_like(example: Any) -> NamedArrayTupleSchema:
     """Return the schema with the name and fields of the given type, instance or schema."""
@@ -299,9 +296,6 @@ class AttrDict(dict[str, Any]):
         new = super().__new__(cls)
         new.__dict__ = new
         return new
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
 
     if TYPE_CHECKING:
 
