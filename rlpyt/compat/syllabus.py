@@ -58,7 +58,10 @@ def from_importance_weights(
     Raises:
         ValueError: shapes differ, or a threshold is not positive.
     """
-    _check_clips(clip_rho_threshold, clip_pg_rho_threshold)
+    clips = dict(clip_rho_threshold=clip_rho_threshold, clip_pg_rho_threshold=clip_pg_rho_threshold)
+    for name, clip in clips.items():
+        if clip is not None:
+            check_range(name, clip, 0, open_low=True)
     check_shapes("rewards", rewards, log_rhos=log_rhos, discounts=discounts, values=values)
     never = np.zeros(np.shape(rewards), bool)  # discounts say where episodes end
     vs, advantages = vtrace_return(
@@ -122,16 +125,6 @@ def action_log_probs(policy_logits: Tensor, actions: Tensor) -> Tensor:
         ValueError: the leading dimensions differ.
     """
     return select_at_indexes(actions, torch.log_softmax(policy_logits, -1))
-
-
-def _check_clips(clip_rho_threshold: Any, clip_pg_rho_threshold: Any) -> None:
-    clips = {
-        "clip_rho_threshold": clip_rho_threshold,
-        "clip_pg_rho_threshold": clip_pg_rho_threshold,
-    }
-    for name, clip in clips.items():
-        if clip is not None:
-            check_range(name, clip, 0, open_low=True)
 
 
 def check_shapes(name: str, array: Any, **others: Any) -> None:
