@@ -86,33 +86,41 @@ class RewardNormalizer:
 class ReturnScale(RewardNormalizer):
     """Scale of rewards with which returns vary by about 1, and stay below a limit.
 
-    The scale is max(std[R], max |R| / limit) (Lee et al. 2025, SimbaV2, with the limit G_max = 5).
+    The scale is max(std[R], min R / low, max R / high) (Lee et al. 2025, SimbaV2, with the limits
+    -5 and 5). A limit of the other sign, or zero, does not count.
 
     Args:
         B, discount, device: see `RewardNormalizer`.
-        limit: largest return after scaling.
+        limits: lowest and highest return after scaling.
     """
 
-    def __init__(self, B: int, discount: float, device: torch.device, limit: float) -> None:
+    def __init__(
+        self, B: int, discount: float, device: torch.device, limits: tuple[float, float]
+    ) -> None:
         super().__init__(B, discount, device)
-        self._limit, self._largest = limit, 0.0
+        self._low, self._high = limits
+        self._lowest = self._highest = 0.0
 
     def update(self, reward: Tensor, done: Tensor, valid: Tensor | None = None) -> Tensor:
         """Update the statistics with a batch; return the running returns [N] of its steps."""
         returns = super().update(reward, done, valid)
-        self._largest = max(self._largest, float(returns.abs().max()) if len(returns) else 0.0)
+        if len(returns):
+            self._lowest = min(self._lowest, float(returns.min()))
+            self._highest = max(self._highest, float(returns.max()))
         return returns
 
     @property
     def scale(self) -> float:
         """Return the number by which rewards are divided."""
-        return max(super().scale, self._largest / self._limit)
+        below = self._lowest / self._low if self._low < 0 else 0.0
+        above = self._highest / self._high if self._high > 0 else 0.0
+        return max(super().scale, below, above)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the statistics, and the returns of episodes in progress."""
-        return {**super().state_dict(), "largest": self._largest}
+        return {**super().state_dict(), "range": [self._lowest, self._highest]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
         super().load_state_dict(state)
-        self._largest = float(state["largest"])
+        self._lowest, self._highest = map(float, state["range"])

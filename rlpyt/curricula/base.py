@@ -48,6 +48,7 @@ class Curriculum(Recorded):
     """
 
     score: Score | None = None
+    values: tuple[float, float] | None = None  # discount and gae_lambda of the agent's values
     rng: np.random.Generator
     _state: tuple[str, ...] = ()  # attributes saved in checkpoints, see ``envs.state``
 

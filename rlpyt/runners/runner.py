@@ -226,7 +226,7 @@ class MinibatchRlBase(CheckpointedRunner):
                 f"{type(score).__name__} compares rewards with values, got True. Use one of them."
             )
         gae_lambda = getattr(self.algo, "gae_lambda", 0.95)
-        curriculum.score = score.for_values(self.algo.discount, gae_lambda)
+        curriculum.values = self.algo.discount, gae_lambda
 
     def _limit_torch_threads(self) -> None:
         """Train a small network with one torch thread, unless the number of threads was given.

@@ -32,6 +32,9 @@ class TaskFlow:
     def __init__(self, curriculum: Curriculum, B: int, seed: int, rank: int = 0) -> None:
         self.curriculum, self.B = curriculum, B
         curriculum.initialize(stream(seed, "curriculum", rank))
+        score: Any = curriculum.score
+        values = curriculum.values
+        self._score = score if values is None else score.for_values(*values)
         self.queued = np.zeros(B, np.int64)  # number of tasks queued in each environment
         self.wanted = INITIAL_QUEUE  # number of tasks to queue in each environment
         self._begin_episodes()
@@ -76,7 +79,7 @@ class TaskFlow:
         if interrupted:
             self._begin_episodes()
             self.curriculum.drop_unfinished()
-        env, score = samples.env, self.curriculum.score
+        env, score = samples.env, self._score
         dropped = np.asarray(getattr(env, "void", False)) & np.ones(env.done.shape, bool)
         ended = np.asarray(needs_reset(env), bool) | dropped
         sums = self._returns.add(env.reward, ended, TrajInfo)

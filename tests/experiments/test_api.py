@@ -286,10 +286,10 @@ def test_flags_of_other_libraries_are_translated(capsys):
     assert "--total-timesteps is called --steps in rlpyt." in err
     assert "--batch-size is called --algo.minibatches in rlpyt: the number of minibatches" in err
     assert (
-        rlpyt_command("train", "sac", "Pendulum-v1", "--normalize-reward", "--buffer-size=9") == 2
+        rlpyt_command("train", "td3", "Pendulum-v1", "--normalize-reward", "--buffer-size=9") == 2
     )
     err = capsys.readouterr().err
-    assert "--algo.normalize-reward: normalize_reward is a setting of ppo, a2c, vtrace" in err
+    assert "--algo.normalize-reward: normalize_reward is a setting of ppo, a2c, vtrace, " in err
     assert "--buffer-size is called --algo.replay-size in rlpyt." in err
     assert rlpyt_command("train", "ppo", "CartPole-v1", "--buffer-size", "9") == 2
     assert "--buffer-size: replay_size is a setting of dqn, " in capsys.readouterr().err

@@ -201,8 +201,10 @@ def test_the_runner_gives_the_score_the_settings_of_the_algorithm(score, expecte
     curriculum = PrioritizedLevelReplay(N, score=score)
     algo, agent = PPO(discount=0.5, gae_lambda=0.8), CategoricalMlpAgent()
     sampler = SerialSampler(LevelEnv, {}, batch_T=T, batch_B=B, curriculum=curriculum)
-    MinibatchRl(algo=algo, agent=agent, sampler=sampler, n_steps=T * B, seed=0).train()
-    assert curriculum.score == expected
+    runner = MinibatchRl(algo=algo, agent=agent, sampler=sampler, n_steps=T * B, seed=0)
+    runner.train()
+    assert sampler._task_flow._score == expected
+    assert curriculum.score == (score or GaeMagnitude())  # for another run
 
 
 def test_a_score_needs_values():

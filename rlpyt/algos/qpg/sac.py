@@ -104,7 +104,9 @@ class SAC(QpgAlgo):
         5.0, finite=True, fixed=True, doc="(atoms) value of the last atom, the highest return"
     )
     normalize_reward: bool = setting(
-        False, fixed=True, doc="divide rewards so that returns vary by 1, and stay within V_max"
+        False,
+        fixed=True,
+        doc="divide rewards so that returns vary by 1 and lie within V_min, V_max",
     )
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
     joint_critics: bool = setting(
@@ -212,7 +214,7 @@ class SAC(QpgAlgo):
                 f"different returns, got True and {self.world_size} ranks. Set reward_scale."
             )
         self.reward_normalizer = ReturnScale(
-            self.batch_spec.B, self.discount, self.agent.device, self.V_max
+            self.batch_spec.B, self.discount, self.agent.device, (self.V_min, self.V_max)
         )
         self.divisor = torch.ones((), device=self.agent.device)
 

@@ -237,24 +237,29 @@ def test_categorical_critics_learn_distributions_of_scaled_returns(mean):
     assert loss.item() == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_the_scale_of_rewards_is_saved_and_bounds_returns():
-    """max(std, |R|_max / V_max) of discounted returns, by a loop over the steps."""
-    settings = dict(discount=0.9, normalize_reward=True, V_max=2.0, **SMALL)
+@pytest.mark.parametrize("low, high", [(-5.0, 2.0), (-0.5, 9.0), (-0.5, 0.0), (0.0, 1.5)])
+def test_the_scale_of_rewards_is_saved_and_bounds_returns(low, high):
+    """max(std, min R / V_min, max R / V_max) of discounted returns, by a loop over the steps."""
+    settings = dict(discount=0.9, normalize_reward=True, V_min=low, V_max=high, **SMALL)
     algo = SAC(**settings)
     sampler = prepared(algo, AGENTS["sac"]())
     fill(algo, sampler)
     batch = sampler.obtain_samples(6)[0]
+    env = batch.env._replace(reward=100 * torch.randn_like(batch.env.reward))
+    batch = batch._replace(env=env)
     returns, running = [], algo.reward_normalizer.state_dict()
     total = running["return"].copy()
     for t in range(len(batch.env.reward)):
         total = 0.9 * total + batch.env.reward[t].numpy()
         returns.append(total.copy())
         total[batch.env.done[t].numpy() > 0] = 0
-    largest = max(running["largest"], np.abs(returns).max())
+    lowest = min(running["range"][0], np.min(returns))
+    highest = max(running["range"][1], np.max(returns))
     algo.update_obs_rms(batch)
     std = math.sqrt(float(algo.reward_normalizer.moments.state_dict()["var"]) + 1e-8)
-    assert float(algo.divisor) == pytest.approx(max(std, largest / 2), rel=1e-6)
-    assert largest / 2 > std
+    bounds = [r / limit for r, limit in ((lowest, low), (highest, high)) if limit]
+    assert float(algo.divisor) == pytest.approx(max(std, *bounds), rel=1e-6)
+    assert lowest < 0 < highest and max(bounds) > std
     other = SAC(**settings)
     prepared(other, AGENTS["sac"]())
     other.load_state_dict(algo.state_dict())
