@@ -1,13 +1,17 @@
 """The code and the commands of documentation pages run, in order, with few steps."""
 
+import importlib
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
+import rlpyt
 from rlpyt.cli.train import read_flags
 from tests.cli.test_commands import rlpyt_command
+from tests.faulty import FaultyEnv
 from tests.programs import run_script
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -122,3 +126,38 @@ def test_commands_are_understood(page):
         custom = any("my_" in name for name in command)
         if command[0] == "train" and not {"ALGO", "--config"} & {*names} and not custom:
             read_flags(*names, command[3:])
+
+
+def test_the_recipe_with_a_replay_draws_whole_steps_only(tmp_path, monkeypatch):
+    """With faults that are healed, and after a resume in new episodes."""
+    (code,) = [code for _, code in blocks("recipes") if "class PredictingPPO" in code]
+    (tmp_path / "predicting.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    predicting = importlib.import_module("predicting")
+    n_drawn = []
+
+    class Checked(predicting.PredictingPPO):
+        def loss(self, batch):
+            steps = self.replay.sample_batch(64)
+            now, after = steps.agent_inputs.observation, steps.target_inputs.observation
+            assert (after[~steps.done_n] == now[~steps.done_n] + torch.tensor([0, 0, 1])).all()
+            n_drawn.append(int((~steps.done_n).sum()))
+            return super().loss(batch)
+
+    settings = dict(
+        env_args=dict(fault="raise", at=21),
+        on_fault=dict(env_error="restart_env", max_per_hour=999),
+        agent=dict(model_cls=predicting.PredictingModel), algo=dict(epochs=1),
+        sampler=dict(kind="serial", batch_T=16, batch_B=2), video=False, eval_episodes=0,
+        run_dir=tmp_path / "run", progress=False,
+    )  # fmt: skip
+    for steps, resume in ((320, False), (640, True)):
+        rlpyt.train(Checked, Stateless, steps=steps, resume=resume, **settings)
+    assert sum(n_drawn) > 1000
+
+
+class Stateless(FaultyEnv):
+    """Starts new episodes after a resume."""
+
+    def get_state(self):
+        return None
