@@ -82,8 +82,11 @@ def begin_again(experiment: Experiment, words: Sequence[str], seed: int, steps: 
                     break
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait()
-        return curve_of(directory)
+            code = process.wait()
+        curve = curve_of(directory)
+        if not (curve.steps >= steps).any():
+            raise SystemExit(f"{shlex.join(command)} ended before step {steps:,.0f} (code {code}).")
+        return curve
 
 
 def main() -> int:

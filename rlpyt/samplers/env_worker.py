@@ -146,7 +146,7 @@ class EnvWorker:
             self._collect_batch = partial(
                 marking_void, self.collector, breaks_of(self.collector), self._collect_batch
             )
-        self.has_begun = False
+        self.has_begun = self._has_evaluated = False
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
         if self.eval_envs:
@@ -400,6 +400,7 @@ class EnvWorker:
         return queued, True
 
     def _begin_evaluation(self, itr: int) -> None:
+        self._has_evaluated = True
         if self.agent is not None:
             self.agent.deterministic = self.spec.eval_deterministic
             self.agent.eval_mode(itr)
@@ -419,7 +420,9 @@ class EnvWorker:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, random streams and running statistics."""
         state: dict[str, Any] = {"envs": [_state_of(env) for env in self.envs]}
-        state["eval_envs"] = [_state_of(env) for env in self.eval_envs]
+        # An environment may have no state before its first reset.
+        known = self._has_evaluated
+        state["eval_envs"] = [_state_of(env) if known else None for env in self.eval_envs]
         state["restarts"] = [env.restarts for env in self._healing]
         state["statistics"] = self.statistics()
         collector = self.collector.state_dict()
@@ -454,6 +457,7 @@ class EnvWorker:
         for env, saved in zip(self.envs + self.eval_envs, state["envs"] + state["eval_envs"]):
             if saved is not None:
                 env.set_state(saved)
+        self._has_evaluated = any(saved is not None for saved in state["eval_envs"])
         for env, restarts in zip(self._healing, state.get("restarts", [])):
             env.restarts = restarts
         self.collector.load_state_dict(state["collector"])

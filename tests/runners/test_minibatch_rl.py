@@ -367,6 +367,34 @@ def test_environments_without_state_start_anew_on_resume(tmp_path):
     assert resumed.itr == 3 and resumed.start_itr == 2
 
 
+class LateState(CountEnv):
+    """Has no state before its first reset."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        del self._t
+
+    def reset(self):
+        self._t = 0
+        return super().reset()
+
+
+def test_environments_are_asked_for_their_state_after_their_first_reset(tmp_path):
+    def run(Runner=MinibatchRlEval, **kwargs):
+        evaluation = dict(eval_n_envs=2, eval_max_steps=40, eval_max_trajectories=4)
+        sampler = SerialSampler(LateState, {}, batch_T=T, batch_B=B, **evaluation)
+        agent = CategoricalPgAgent(ModelCls=SmallMlp, model_kwargs=dict(inputs=3, actions=3))
+        settings = dict(n_steps=6 * T * B, seed=1, log_interval_steps=2 * T * B, **kwargs)
+        runner = Runner(algo=PPO(), agent=agent, sampler=sampler, **settings)
+        runner.train()
+        return runner.agent.state_dict()
+
+    whole = run()
+    run(checkpoint_dir=tmp_path / "c", hooks=[StopAfter(2)])
+    resumed = run(resume_from=tmp_path / "c", checkpoint_dir=tmp_path / "d")
+    assert all(torch.equal(x, resumed[name]) for name, x in whole.items())
+
+
 SCRIPT = """
 import sys
 from tests.runners.test_minibatch_rl import *
