@@ -231,7 +231,7 @@ TABLES: dict[str, list[Experiment]] = {
             _few(f"{algo}-{game}", f"train {algo} MinAtar/{game}-v1 --steps 1000000 "
                  "--torch-threads 1", "a curve", cheap=False, seeds=seeds)
             for game in MINATAR
-            for algo, seeds in (("ppo", NEW_SEEDS), ("pqn", FEW_SEEDS))
+            for algo, seeds in (("ppo", (*NEW_SEEDS, 113, 114)), ("pqn", REPORT_SEEDS))
         ),
     ],
     "minatar-breakout": [
