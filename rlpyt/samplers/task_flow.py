@@ -80,7 +80,7 @@ class TaskFlow:
             self._begin_episodes()
             self.curriculum.drop_unfinished()
         env, score = samples.env, self._score
-        dropped = np.asarray(getattr(env, "void", False)) & np.ones(env.done.shape, bool)
+        dropped = np.broadcast_to(np.asarray(getattr(env, "void", False), bool), env.done.shape)
         ended = np.asarray(needs_reset(env), bool) | dropped
         sums = self._returns.add(env.reward, ended, TrajInfo)
         score_sums = sums

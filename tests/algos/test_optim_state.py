@@ -43,7 +43,7 @@ def trained(optimizer, parameters, n=2):
     ],
 )
 def test_an_optimizer_keeps_its_arguments_when_it_loads_a_state(OptimCls, own, others):
-    """As population-based training does, which copies states between runs."""
+    """Population-based training copies states between runs."""
     settings = dict(OptimCls=OptimCls, **SMALL)
     source, target, fresh = (
         SAC(**settings, optim_kwargs=kwargs) for kwargs in (others, own, own)

@@ -241,7 +241,7 @@ def test_evaluations_and_rows_have_intervals_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("algo_name", ["ppo", "a2c"])
 def test_evaluations_in_training_play_the_most_likely_actions(algo_name, tmp_path):
-    """As those after it: in a bandit without noise, all episodes have the same return."""
+    """In a bandit without noise all episodes then have the return of those after training."""
     settings = dict(eval_interval_steps=16, eval_episodes=8)
     train(tiny("toy/bandit", algo_name, **settings), tmp_path)
     rows = read_progress(tmp_path)

@@ -103,7 +103,7 @@ def test_no_rank_is_reported_as_failed(tmp_path):
 
 
 def test_a_checkpoint_that_cannot_be_loaded_whole_is_not_saved_again(tmp_path):
-    """What is loaded before the replay would be saved with an empty one, and resumed from."""
+    """The part loaded before the replay would be saved with an empty one, and resumed from."""
 
     def runner(n_step_return, resume):
         sampler = SerialSampler(CountEnv, {}, batch_T=8, batch_B=2)

@@ -1,4 +1,4 @@
-"""What the critics of SAC return: values, quantiles or logits of a categorical distribution.
+"""Outputs of the critics of SAC: values, quantiles or logits of a categorical distribution.
 
 Each class holds what the losses need to know about it, and is chosen when the algorithm is built.
 E is the number of critics, N that of quantiles or atoms, C that of discrete choices.

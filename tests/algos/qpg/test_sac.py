@@ -157,20 +157,37 @@ def test_fixed_alpha_stays():
     assert [one_update(algo).alpha[0] for i in range(3)] == pytest.approx([0.37] * 3)
 
 
+def evaluated(algo, agent):
+    """Batch, results of ``q_loss``, outputs of critics and targets, log pi of the next actions."""
+    batch = sampled(algo, agent)
+    level(agent, batch)
+    seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
+    torch.manual_seed(4)
+    found = algo.q_loss(batch)
+    torch.manual_seed(4)
+    next_action, log_pi = pi_of(agent, after, torch.randn(N, A))
+    names = [f"q{i + 1}_model" for i in range(agent.n_critics)]
+    q = [q_of(agent, name, seen, to_unit(batch.action)) for name in names]
+    return batch, found, q, [q_of(agent, f"target_{x}", after, next_action) for x in names], log_pi
+
+
+def policy_evaluated(algo, agent, batch):
+    """Policy loss, and of its actions log pi and the critics' outputs."""
+    seen = batch.agent_inputs.observation
+    torch.manual_seed(5)
+    loss = algo.pi_loss(batch)[0]
+    torch.manual_seed(5)
+    action, log_pi = pi_of(agent, seen, torch.randn(N, A))
+    names = [f"q{i + 1}_model" for i in range(agent.n_critics)]
+    return loss, log_pi, torch.stack([q_of(agent, name, seen, action) for name in names])
+
+
 @pytest.mark.parametrize("drop", [0, 1, 3])
 def test_truncated_quantile_losses_are_their_definition(drop):
     E, K = 3, 4
     algo = SAC(discount=0.9, fixed_alpha=0.3, n_drop_quantiles=drop, n_step_return=2, **SMALL)
     agent = AGENTS["sac"](n_critics=E, q_model_kwargs=dict(n_quantiles=K, **NARROW))
-    batch = sampled(algo, agent)
-    level(agent, batch)
-    seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
-    torch.manual_seed(4)
-    losses, values, apart = algo.q_loss(batch)
-    torch.manual_seed(4)
-    next_action, log_pi = pi_of(agent, after, torch.randn(N, A))
-    next_z = [q_of(agent, f"target_q{i + 1}_model", after, next_action) for i in range(E)]
-    z = [q_of(agent, f"q{i + 1}_model", seen, to_unit(batch.action)) for i in range(E)]
+    batch, (losses, values, apart), z, next_z, log_pi = evaluated(algo, agent)
     totals, mean_apart = [0.0] * E, []
     for b in range(N):
         pooled = sorted(float(next_z[i][b, k]) for i in range(E) for k in range(K))
@@ -192,11 +209,7 @@ def test_truncated_quantile_losses_are_their_definition(drop):
     assert losses.tolist() == pytest.approx(totals, rel=1e-4)
     assert apart.tolist() == pytest.approx(mean_apart, rel=1e-3, abs=1e-4)
     torch.testing.assert_close(values.double(), torch.stack(z).mean(-1), rtol=1e-4, atol=1e-4)
-    torch.manual_seed(5)
-    loss = algo.pi_loss(batch)[0]
-    torch.manual_seed(5)
-    action, log_pi = pi_of(agent, seen, torch.randn(N, A))
-    q = torch.stack([q_of(agent, f"q{i + 1}_model", seen, action) for i in range(E)])
+    loss, log_pi, q = policy_evaluated(algo, agent, batch)
     assert loss.item() == pytest.approx(float((0.3 * log_pi - q.mean((0, 2))).mean()), rel=1e-4)
 
 
@@ -206,15 +219,7 @@ def test_categorical_critics_learn_distributions_of_scaled_returns(mean):
     settings = dict(discount=0.9, fixed_alpha=0.3, reward_scale=0.5, n_step_return=2, **SMALL)
     algo = SAC(normalize_reward=True, V_max=4.0, n_target_critics=E if mean else None, **settings)
     agent = AGENTS["sac"](n_critics=E, q_model_kwargs=dict(n_atoms=K, **NARROW))
-    batch = sampled(algo, agent)
-    level(agent, batch)
-    seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
-    torch.manual_seed(4)
-    losses, values, apart = algo.q_loss(batch)
-    torch.manual_seed(4)
-    next_action, log_pi = pi_of(agent, after, torch.randn(N, A))
-    logits = [q_of(agent, f"q{i + 1}_model", seen, to_unit(batch.action)) for i in range(E)]
-    next_logits = [q_of(agent, f"target_q{i + 1}_model", after, next_action) for i in range(E)]
+    batch, (losses, values, apart), logits, next_logits, log_pi = evaluated(algo, agent)
     atoms = torch.linspace(-5, 4, K).double()
     assert float(algo.divisor) > 2
     return_ = 0.5 * batch.return_.double() / float(algo.divisor)
@@ -227,11 +232,7 @@ def test_categorical_critics_learn_distributions_of_scaled_returns(mean):
     torch.testing.assert_close(values.double(), means, rtol=1e-4, atol=1e-5)
     expected = (y @ atoms - means.mean(0)).abs()
     torch.testing.assert_close(apart.double(), expected, rtol=1e-3, atol=1e-4)
-    torch.manual_seed(5)
-    loss = algo.pi_loss(batch)[0]
-    torch.manual_seed(5)
-    action, log_pi = pi_of(agent, seen, torch.randn(N, A))
-    q = torch.stack([q_of(agent, f"q{i + 1}_model", seen, action) for i in range(E)])
+    loss, log_pi, q = policy_evaluated(algo, agent, batch)
     q = q.softmax(-1) @ atoms
     expected = (0.3 * log_pi - (q.mean(0) if mean else q.amin(0))).mean()
     assert loss.item() == pytest.approx(float(expected), rel=1e-4)
