@@ -25,12 +25,13 @@ from rlpyt.cli.flags import UsageError, parse
 from rlpyt.errors import RlpytError
 from rlpyt.experiments import script_runs
 from rlpyt.experiments.options import CONFIG, read_options
+from rlpyt.processes.heartbeat import PATTERN
 from rlpyt.samplers.fault_policy import HEALED
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.files import read_regular
 from rlpyt.utils.fork_server import TITLE
 from rlpyt.utils.logging.console import printable, say
-from rlpyt.utils.logging.lock import HEARTBEAT, RunLock
+from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.text import counted, duration
@@ -128,11 +129,13 @@ def _last_fault(log: Path) -> str | None:
 
 def _heartbeat(run_dir: Path) -> dict[str, tuple[str, float]]:
     """Return what the processes of a run have been doing a few seconds ago, by pid."""
-    try:
-        found = json.loads(read_regular(run_dir / HEARTBEAT, HEARTBEAT_BYTES))
-        return {pid: (f"{doing}", min(float(s), 1e9)) for pid, (doing, s) in found.items()}
-    except (OSError, RlpytError, ValueError, TypeError, AttributeError):  # none, or damaged
-        return {}
+    found: dict[str, tuple[str, float]] = {}
+    for path in sorted(run_dir.glob(PATTERN)):
+        # It may be gone by now, or damaged.
+        with contextlib.suppress(OSError, RlpytError, ValueError, TypeError, AttributeError):
+            written = json.loads(read_regular(path, HEARTBEAT_BYTES))
+            found |= {pid: (f"{doing}", min(float(s), 1e9)) for pid, (doing, s) in written.items()}
+    return found
 
 
 def _family(pid: int, heartbeat: Mapping[str, tuple[str, float]]) -> list[dict[str, Any]]:

@@ -12,8 +12,10 @@ import torch
 
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup
+from rlpyt.processes.heartbeat import heartbeat_path, remove_heartbeat
 from rlpyt.processes.pipe import Pipes
 from rlpyt.runners.distributed import join_store, serve_store, torchrun_store
+from rlpyt.runners.heartbeat import HeartbeatHook
 from rlpyt.runners.rank_watch import Failure
 from rlpyt.runners.ranked import Ranked
 from rlpyt.runners.run_state import to_plain
@@ -93,6 +95,15 @@ class SyncRlMixin(Ranked):
         """Start the other ranks on this machine."""
         self._store = serve_store(self.port, self.world_size, self.start_timeout_s)
         runners = [self.worker(rank, self._store.port) for rank in range(1, self.world_size)]
+        run_dir = logger.get_snapshot_dir()
+        for runner in runners:
+            runner.hooks = [HeartbeatHook(run_dir)]
+
+        def cleanup() -> None:  # of ranks that were killed
+            if run_dir:
+                for runner in runners:
+                    remove_heartbeat(heartbeat_path(run_dir, f"rank_{runner.rank}"))
+
         self._processes = ChildGroup(
             "rank",
             [
@@ -102,6 +113,7 @@ class SyncRlMixin(Ranked):
             transport=Pipes(),
             n_in_other_groups=1,  # rank 0 is this process
             wait=False,  # ranks connect when they are ready
+            cleanup=cleanup,
         )
         self._processes.begin("train")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from rlpyt.agents.weights import WeightMailbox
 from rlpyt.processes import status
 from rlpyt.processes.child import Child, ChildSpec
+from rlpyt.processes.heartbeat import Heartbeat
 from rlpyt.samplers.env_worker import recorded_action
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils.logging import logger
@@ -39,6 +41,7 @@ class SamplerProcessPayload:
     hardware: Hardware
     envs: status.ChildEnvs
     text_outputs: Sequence[str]  # files of the log
+    heartbeat: Path | None  # file with what the workers do
 
 
 class SamplerProcess(Child):
@@ -47,6 +50,8 @@ class SamplerProcess(Child):
     Args:
         spec: specification of the process, with a ``SamplerProcessPayload``.
     """
+
+    heartbeat: Heartbeat | None = None
 
     def __init__(self, spec: ChildSpec) -> None:
         super().__init__(spec)
@@ -79,6 +84,8 @@ class SamplerProcess(Child):
         self.agent.to_device(payload.hardware.cuda_idx)
         self.agent.async_cpu()
         self.agent.mailbox = payload.mailbox
+        if payload.heartbeat is not None:
+            self.heartbeat = Heartbeat(payload.heartbeat)
         self._note(status.IDLE)
 
     def _note(self, activity: int) -> None:
@@ -127,6 +134,8 @@ class SamplerProcess(Child):
 
     def close(self) -> None:
         """Release the sampler."""
+        if self.heartbeat is not None:
+            self.heartbeat.end()
         self.sampler.shutdown()
 
 

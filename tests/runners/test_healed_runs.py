@@ -110,7 +110,7 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
         def on_iteration(self, runner, itr):
             if itr == 12:
                 (heartbeat,) = (x for x in runner.hooks if isinstance(x, HeartbeatHook))
-                heartbeat.write(runner)
+                heartbeat.heartbeat.write()
                 capsys.readouterr()
                 status.main([str(tmp_path / "run")])
                 seen.append(capsys.readouterr().out)
@@ -128,7 +128,7 @@ def test_the_status_of_a_run_has_its_processes_and_what_was_healed(tmp_path, cap
     capsys.readouterr()
     status.main([str(tmp_path / "run")])
     assert capsys.readouterr().out.splitlines()[0].endswith("complete")
-    assert not (tmp_path / "run" / "heartbeat.json").exists()
+    assert not [*(tmp_path / "run").glob("heartbeat*")]
 
 
 @pytest.mark.parametrize("given", [None, "raise", "restart", RESTART])

@@ -11,6 +11,7 @@ import numpy as np
 from rlpyt.errors import WorkerError
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
+from rlpyt.processes.heartbeat import heartbeat_path, remove_heartbeat
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import ChildEnvs, allocate_progress
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
@@ -128,7 +129,7 @@ class AsyncSamplerMixin(BaseSampler):
         """
         hardware = self.sampler_hardware(affinity)
         n, each = len(hardware), self.batch_spec.B // len(hardware)
-        progress = allocate_progress(n)
+        progress, run_dir = allocate_progress(n), logger.get_snapshot_dir()
         payloads = [
             SamplerProcessPayload(
                 world_size=n,
@@ -143,6 +144,7 @@ class AsyncSamplerMixin(BaseSampler):
                 hardware=process_hardware,
                 envs=self._envs_of(i, each),
                 text_outputs=logger.get_text_outputs(),
+                heartbeat=heartbeat_path(run_dir, f"sampler_{i}") if run_dir else None,
             )
             for i, process_hardware in enumerate(hardware)
         ]
@@ -161,9 +163,11 @@ class AsyncSamplerMixin(BaseSampler):
         if self.layout.processes:  # sampler processes report failures of their workers first
             limits = Limits(limits.step_s * 1.5, limits.reset_s * 1.5, limits.start_s * 1.5)
 
-        def remove_names() -> None:  # of a process that was killed while it started workers
+        def cleanup() -> None:  # of a process that was killed
             for payload in payloads:
                 remove_semaphores(payload.semaphores)
+                if payload.heartbeat:
+                    remove_heartbeat(payload.heartbeat)
 
         self._sampler_processes = ChildGroup(
             "sampler process",
@@ -172,7 +176,7 @@ class AsyncSamplerMixin(BaseSampler):
             limits,
             Pipes(self.start_method),
             poll=self._wait,
-            cleanup=remove_names,
+            cleanup=cleanup,
         )
         forget_names([self._mailbox.lock])
         self._note_statistics(self._call("statistics"))

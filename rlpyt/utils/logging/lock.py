@@ -14,7 +14,6 @@ from filelock import FileLock, Timeout
 from rlpyt.errors import ConcurrentRunError, RlpytError
 from rlpyt.utils.files import naming
 
-HEARTBEAT = "heartbeat.json"  # what the processes of a run are doing, while it goes on
 LONGEST_NAME = 255  # bytes of the name of a file or directory
 _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 

@@ -1,0 +1,35 @@
+"""What `rlpyt status` shows of a run."""
+
+import time
+
+import pytest
+
+import rlpyt
+from rlpyt.cli import status
+from rlpyt.envs.toy import CountEnv
+
+
+@pytest.mark.parametrize(
+    ("algo", "asynchronous", "ranks", "expected"),
+    [
+        ("vtrace", True, 1, ["sampler p", "training", "worker 0", "worker 1"]),
+        ("a2c", False, 2, ["rank 1", "training", *2 * ["worker 0"], *2 * ["worker 1"]]),
+    ],
+)
+def test_status_tells_what_every_process_is_doing(algo, asynchronous, ranks, expected, tmp_path):
+    seen = []
+
+    class Look(rlpyt.Hook):
+        def on_iteration(self, runner, itr):
+            while itr == 2 and len(seen) < len(expected):  # ranks and processes of samplers write
+                time.sleep(0.02)
+                found = status.run_status(tmp_path / "run")["processes"]
+                seen[:] = [x["name"] for x in found if x["doing"] not in (None, "starting")]
+
+    kind = dict(kind="cpu", n_workers=2, batch_T=16, batch_B=4, asynchronous=asynchronous)
+    rlpyt.train(
+        algo, CountEnv, steps=512, sampler=kind, ranks=ranks, run_dir=tmp_path / "run",
+        hooks=[Look()], eval_episodes=0, video=False,
+    )  # fmt: skip
+    assert sorted(seen) == expected
+    assert not [*(tmp_path / "run").glob("heartbeat*")]
