@@ -75,6 +75,7 @@ class OneOfMany(Hook):
         self.trainee: Trainee | None = None
         self.runner: Any = None
         self.has_started = False
+        self.stops_alone = False  # True if others do not stop with it
         self._received: int | None = None
 
     def on_start(self, runner: Any) -> None:
@@ -119,14 +120,17 @@ class OneOfMany(Hook):
         if self.has_hooks:
             self._signature = self.axis.signature(runner.algo)
 
-    def stop_with(self, signal: int) -> None:
+    def stop_with(self, signal: int, alone: bool = False) -> None:
         """Stop the run after its iteration, as if it had received a signal."""
+        self.stops_alone = self.stops_alone or alone
         if self.runner is not None and self.runner._signals.received is None:
             self.runner._signals.received = signal
 
     @property
     def received(self) -> int | None:
-        """Signal that the run has received."""
+        """Signal that the run has received, if it stops all runs."""
+        if self.stops_alone:
+            return None
         return self._received if self.runner is None else self.runner._signals.received
 
     def leave(self) -> None:
@@ -163,6 +167,73 @@ class AskedStep:
         return getattr(self._step, name)
 
 
+class Population:
+    """Runs that train in lockstep, see `run_in_lockstep`.
+
+    Args:
+        n: number of runs at once, whose replays must fit into memory.
+
+    Attributes:
+        joining: the runs, each with the hook that computes its losses with those of others.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n, self.joining = n, dict[Member, OneOfMany]()
+        self._axis = AgentAxis()
+
+    def add(
+        self,
+        path: Path,
+        options: RunOptions,
+        hooks: Sequence[Any] = (),
+        has_hooks: bool = False,
+        resume: bool = False,
+        finish: Callable[[RunOptions, Path], None] | None = None,
+    ) -> Member:
+        """Add a run in the directory ``path``, which has not begun.
+
+        Args:
+            hooks: of this run.
+            has_hooks: True if there are hooks of the user among them.
+            options, resume, finish: see `rlpyt.experiments.run.train`.
+        """
+
+        def run(member: Member) -> Any:
+            joining = self.joining[member]
+            try:
+                return train(options, path, hooks=[*hooks, joining], resume=resume, finish=finish)
+            finally:
+                joining.leave()
+
+        member = Member(run)
+        hook = OneOfMany(self._axis, member, self.n, repr(options.agent), has_hooks)
+        self.joining[member] = hook
+        return member
+
+    def answer(self, kind: Hashable, group: list[tuple[Member, Any]]) -> list[Answer]:
+        """Answer questions of one kind. A signal that a run has received stops all."""
+        signals = [s for hook in self.joining.values() if (s := hook.received) is not None]
+        ended = (m.error for m, hook in self.joining.items() if not hook.stops_alone)
+        signals += [  # before they started
+            int(error.code or 0) - 128 for error in ended if isinstance(error, SystemExit)
+        ]
+        for hook in self.joining.values() if signals else ():
+            hook.stop_with(signals[0])
+        trainees = [t for m, _ in group if (t := self.joining[m].trainee) is not None]
+        contents = [content for _, content in group]
+        assert isinstance(kind, tuple)
+        if kind[0] == STEP:
+            steps, losses = zip(*contents, strict=True)
+            results = self._axis.steps(trainees, steps, losses)
+            return [Answer(error=x) if isinstance(x, Exception) else Answer(x) for x in results]
+        try:
+            return [Answer(x) for x in self._axis.losses(kind[2], trainees, contents)]
+        except Exception as error:  # of one of them: find out whose
+            if len(group) == 1:
+                return [Answer(error=error)]
+            return [one for pair in group for one in self.answer(kind, [pair])]
+
+
 def train_population(
     runs: Mapping[Path, RunOptions],
     hooks: Sequence[Any] = (),
@@ -190,44 +261,12 @@ def train_population(
     """
     for options in runs.values():
         check_member(options)
-    runs = {path: in_this_process(options) for path, options in runs.items()}
-    axis = AgentAxis()
-    joining: dict[Member, OneOfMany] = {}
-
-    def function(path: Path, options: RunOptions, first: bool) -> Callable[[Member], Any]:
-        def run(member: Member) -> Any:
-            joining[member] = OneOfMany(axis, member, len(runs), repr(options.agent), bool(hooks))
-            own = [*(first_hooks if first else ()), *copy.deepcopy([*hooks]), joining[member]]
-            try:
-                return train(options, path, hooks=own, resume=resume, finish=finish)
-            finally:
-                joining[member].leave()
-
-        return run
-
-    members = [Member(function(p, o, i == 0)) for i, (p, o) in enumerate(runs.items())]
-
-    def answer(kind: Hashable, group: list[tuple[Member, Any]]) -> list[Answer]:
-        signals = [s for hook in joining.values() if (s := hook.received) is not None]
-        ended = (m.error for m in members if isinstance(m.error, SystemExit))  # before they started
-        signals += [int(error.code or 0) - 128 for error in ended]
-        for hook in joining.values() if signals else ():
-            hook.stop_with(signals[0])
-        trainees = [t for m, _ in group if (t := joining[m].trainee) is not None]
-        contents = [content for _, content in group]
-        assert isinstance(kind, tuple)
-        if kind[0] == STEP:
-            steps, losses = zip(*contents, strict=True)
-            results = axis.steps(trainees, steps, losses)
-            return [Answer(error=x) if isinstance(x, Exception) else Answer(x) for x in results]
-        try:
-            return [Answer(x) for x in axis.losses(kind[2], trainees, contents)]
-        except Exception as error:  # of one of them: find out whose
-            if len(group) == 1:
-                return [Answer(error=error)]
-            return [one for pair in group for one in answer(kind, [pair])]
-
-    run_in_lockstep(members, answer)
+    population = Population(len(runs))
+    for i, (path, options) in enumerate(runs.items()):
+        own = [*(first_hooks if i == 0 else ()), *copy.deepcopy([*hooks])]
+        population.add(path, in_this_process(options), own, bool(hooks), resume, finish)
+    members, joining = [*population.joining], population.joining
+    run_in_lockstep(members, population.answer)
     failed, stopped = {}, None
     for path, member in zip(runs, members):
         if isinstance(member.error, SystemExit):

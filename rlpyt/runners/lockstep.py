@@ -11,7 +11,7 @@ import ctypes
 import random
 import signal
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +133,7 @@ class Member:
         self.state.exchange()
         try:
             self.question = None
-            reply = self._greenlet.switch(*(() if self._begins else (answer,)))
+            reply = self._greenlet.switch(*(() if self.begins else (answer,)))
             if self._greenlet.dead:
                 self.result = reply
             else:
@@ -144,30 +144,41 @@ class Member:
             self.state.exchange()
 
     @property
-    def _begins(self) -> bool:
+    def begins(self) -> bool:
+        """True before the run has begun."""
         return not self._greenlet and not self._greenlet.dead
 
 
 def run_in_lockstep(
-    members: Sequence[Member], answer: Callable[[Hashable, list[tuple[Member, Any]]], list[Answer]]
+    members: Collection[Member],
+    answer: Callable[[Hashable, list[tuple[Member, Any]]], list[Answer]],
+    between: Callable[[], object] = lambda: None,
 ) -> None:
     """Run all members to their ends; see their ``result`` and ``error``.
 
     Args:
         members: the runs.
         answer: function that answers questions of one kind, given members and contents.
+        between: called before each answer, and when all have ended; it may add to ``members``, and
+            remove those that have ended.
 
     Raises:
         KeyboardInterrupt: a second Ctrl-C stopped all runs at once.
     """
     handlers = {s: signal.getsignal(s) for s in GROUP_SIGNALS}
     try:
-        for member in members:
-            _go_on(member, Answer())
-            _stop_if_interrupted(member, members)
-            if isinstance(member.error, SystemExit):  # a signal; `answer` tells the others
-                break
-        while waiting := [m for m in members if m.question is not None]:
+        stopped = False
+        while True:
+            between()
+            for member in [m for m in members if m.begins]:
+                if stopped:
+                    break
+                _go_on(member, Answer())
+                _stop_if_interrupted(member, members)
+                stopped = isinstance(member.error, SystemExit)  # a signal; `answer` tells others
+            waiting = [m for m in members if m.question is not None]
+            if not waiting:
+                return
             kinds: dict[Hashable, list[Member]] = {}
             for member in waiting:
                 assert member.question is not None
@@ -203,7 +214,7 @@ def _restore(handlers: Mapping[int, Any]) -> None:
             signal.signal(number, handler)
 
 
-def _stop_if_interrupted(member: Member, members: Sequence[Member]) -> None:
+def _stop_if_interrupted(member: Member, members: Collection[Member]) -> None:
     """End all runs if one was interrupted."""
     if not isinstance(member.error, KeyboardInterrupt):
         return
@@ -211,7 +222,7 @@ def _stop_if_interrupted(member: Member, members: Sequence[Member]) -> None:
     raise member.error
 
 
-def _end(members: Sequence[Member], error: BaseException) -> None:
+def _end(members: Collection[Member], error: BaseException) -> None:
     """Let all runs end with an error, so that they leave their directories and files in order."""
     for member in members:
         while member.question is not None:

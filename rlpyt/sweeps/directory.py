@@ -44,6 +44,7 @@ class About:
     made_by: str = ""  # command line that created the sweep
     made: float = 0.0  # seconds since 1970
     egl_device: bool = False  # True to give runs the index of their GPU in EGL_DEVICE_ID
+    together: int = 1  # runs that train in one process
     file_name: str = ""  # of the copy of the sweep file in ``queue``
     format: int = FORMAT
     rlpyt: str = VERSION

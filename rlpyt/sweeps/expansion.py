@@ -13,9 +13,11 @@ from typing import Any
 from rlpyt.experiments.build import EnvRecipe, build_algo, build_sampler, env_recipe
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.population import check_member
 from rlpyt.experiments.registry import algorithm_class
 from rlpyt.experiments.settings import default_options, fitted, setting_types, type_of
 from rlpyt.sweeps.jobs import Job, script_command
+from rlpyt.sweeps.places import CLIENT
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec
 from rlpyt.utils.launching.run_limit import TooManyRuns
@@ -229,11 +231,25 @@ def jobs_of(spec: SweepSpec, settings: list[Setting], share: Slot, first: int = 
 
 def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> Job:
     options = fit_options(run_options(spec, setting), setting.changes, share)
+    command: tuple[str, ...] = (
+        *RLPYT,
+        "train",
+        "--config",
+        "{job}/config.json",
+        "--run-dir",
+        "{run_dir}",
+        TRUST,
+    )
+    resume: tuple[str, ...] = (*RLPYT, "resume", "{run_dir}", TRUST)
+    if spec.together > 1:
+        with spec.blaming("together"):
+            check_member(options)
+        command = resume = CLIENT
     return Job(
         number=number,
         name=setting.name,
-        command=(*RLPYT, "train", "--config", "{job}/config.json", "--run-dir", "{run_dir}", TRUST),
-        resume=(*RLPYT, "resume", "{run_dir}", TRUST),
+        command=command,
+        resume=resume,
         run_dir=setting.name,
         cwd=os.getcwd(),
         settings={**setting.varied, "seed": setting.seed},

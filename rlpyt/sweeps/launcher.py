@@ -15,6 +15,7 @@ from rlpyt.errors import RlpytError
 from rlpyt.sweeps.directory import SweepDirectory, log_num_launched
 from rlpyt.sweeps.executors import Executor, ExecutorError, Handle
 from rlpyt.sweeps.jobs import Attempt, JobDirectory, State
+from rlpyt.sweeps.places import place_of
 from rlpyt.sweeps.slots import Slot
 from rlpyt.utils.launching.machine import egl_device, names_of_gpus
 from rlpyt.utils.launching.variant import save_variant
@@ -373,6 +374,7 @@ def next_attempt(
         "sweep": sweep.path,
         "job": job.path,
         "run_dir": run_dir,
+        "place": place_of(sweep.queue, slot),
     }
     return Attempt(
         number=before[-1].number + 1 if before else 1,

@@ -54,10 +54,12 @@ class SweepPlan:
         if spec.search is not None:
             search = read_search(spec)
             what, lines = _describe_runs(spec, search), _describe_space(spec, search, slots[0])
+        share = describe_share(self.resources)
+        if spec.together > 1:
+            share = f"{spec.together} in a process: {share}"
         lines.insert(
             0,
-            f"{spec.title}: {what}, {len(slots)} at once "
-            f"({describe_share(self.resources)}, {spec.where})",
+            f"{spec.title}: {what}, {len(slots) * spec.together} at once ({share}, {spec.where})",
         )
         left = len(self.jobs) - MAX_LISTED
         return lines + [f"  ... and {left} more"] * (left > 0)
@@ -70,7 +72,14 @@ class SweepPlan:
             if spec.path is not None and spec.script is not None:
                 search["home"] = os.path.abspath(spec.path.parent)
                 search["script"] = os.path.abspath(spec.script)
-        return About(spec.title, self.resources, where=spec.where, place=spec.place, search=search)
+        return About(
+            spec.title,
+            self.resources,
+            where=spec.where,
+            place=spec.place,
+            search=search,
+            together=spec.together,
+        )
 
 
 def plan_sweep(path: Path, slots: str | None = None, any_number: bool = False) -> SweepPlan:

@@ -131,6 +131,8 @@ def read_search(spec: SweepSpec) -> Search:
     spec.refuse("n_samples", spec.n_samples != 1, unused)
     for key in spec.sample:
         spec.refuse(f"sample.{key}", key in MARKS, f"{key} is reserved for the search")
+    pbt = search.method == "pbt"
+    spec.refuse("together", pbt and spec.together > 1, "together is not for method: pbt")
     if search.method == "optuna":
         with spec.blaming("search"):
             import_optuna()

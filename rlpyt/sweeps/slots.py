@@ -17,6 +17,7 @@ class Slot:
     resources: Resources  # the machine, its division, and the run slot that this share is
     cpus: tuple[int, ...] | None = None  # cores of the run; None: any
     gpus: tuple[int, ...] = ()  # indices of the run's GPUs, the optimizer's first
+    place: int | None = None  # number of the process that trains its runs; None: each its own
 
 
 def slots_of(resources: Resources, where: str = "local") -> list[Slot]:

@@ -121,6 +121,7 @@ class SweepSpec:
     resources: dict[str, int] | None = None  # cpus_per_run, gpus_per_run, max_parallel
     slots: str | None = None  # instead, affinity code: the machine, and a run's share of it
     where: Literal["local", "slurm", "ray"] = "local"  # executor of the runs
+    together: int = 1  # (train) runs that train in one process, with their agents as an axis
     place: dict[str, Any] = field(default_factory=dict)  # (slurm, ray) partition, ...
     retries: int = 1  # retries of a failed run
     max_runs: int = MAX_RUNS  # more are refused
@@ -129,7 +130,7 @@ class SweepSpec:
     lines: Lines = field(default_factory=dict, compare=False, repr=False)  # its keys' lines
 
     def __post_init__(self) -> None:
-        for name, least in dict(n_samples=1, retries=0, max_runs=1).items():
+        for name, least in dict(n_samples=1, retries=0, max_runs=1, together=1).items():
             with self.blaming(name):
                 whole_number(name, getattr(self, name), least)
         self._check_resources()
@@ -138,6 +139,9 @@ class SweepSpec:
                 read_code(self.slots)
         alone = "place is for where: slurm or ray, not for runs on this machine"
         self.refuse("place", bool(self.place) and self.where == "local", alone)
+        if self.together > 1:
+            elsewhere = self.where != "local" or self.script is not None
+            self.refuse("together", elsewhere, "only runs of train on this machine train together")
         with self.blaming("sample_seed"):
             check_seed(self.sample_seed)
         self._check_seeds()

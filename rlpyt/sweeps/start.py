@@ -11,6 +11,7 @@ from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.executors import Executor, build_executor
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher, Source, SourceError
+from rlpyt.sweeps.places import PlaceExecutor, places_in
 from rlpyt.sweeps.slots import Slot, read_code, slots_of
 from rlpyt.sweeps.view import read_sweep
 from rlpyt.utils.launching.resources import AffinityError, Resources
@@ -97,6 +98,8 @@ def launcher_of(
 def _hardware(about: About, resources: Resources | None = None) -> Hardware:
     """Return slots and executor."""
     slots = slots_of(resources or about.resources, about.where)
+    if about.together > 1:
+        return places_in(slots, about.together), PlaceExecutor(about.together)
     return slots, build_executor(about.where, slots[0], about.place)
 
 

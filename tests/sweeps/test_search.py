@@ -53,6 +53,7 @@ def write(directory, **keys):
         ({"search": "{method: pbt, resample: -1}"}, 5, "resample=-1"),
         ({"search": "{method: pbt, interval_steps: 4000}"}, 5, "below the 4000 steps"),
         ({"search": "{method: pbt, interval_steps: 100}"}, 5, "at least one batch of 256"),
+        ({"search": "{method: pbt}", "together": "2"}, 6, "together is not for method: pbt"),
         ({"search": "{method: pbt, interval_steps: 2000}", "seeds": "2"}, 6, "takes one seed"),
         (
             {"search": "{method: pbt}", "sample": "{sampler.batch_B: {choice: [8, 16]}}"},

@@ -30,7 +30,7 @@ MESSAGES = {
         (
             "sweep.yaml:3: unknown key 'gird'; did you mean 'grid'? Known: args, env, grid, "
             "max_runs, n_samples, options, place, preset, resources, retries, sample, "
-            "sample_seed, script, search, seeds, slots, title, train, where."
+            "sample_seed, script, search, seeds, slots, title, together, train, where."
         ),
     ),
     "another name": (
