@@ -4,7 +4,7 @@
     python -m tests.soak.chaos --faults 2000 --seed 7    # another series, longer
     python -m tests.soak.chaos --only standstill         # faults whose kind contains this
     python -m tests.soak.chaos --only async --faults 40  # of asynchronous runs: ten minutes
-    python -m tests.soak.chaos --only ranks --faults 40  # or sampler, ray, sweep
+    python -m tests.soak.chaos --only ranks --faults 40  # or sampler, ray, sweep, ...
     python -m tests.soak.chaos --only sweep --faults 2 --set runs=16 seconds=4
     python -m tests.soak.chaos --only "long sweep" --faults 1   # 60 runs of 10 s: six minutes
 
@@ -54,6 +54,7 @@ from tests.oracles.leaks import left_since, take_stock
 from tests.soak.runs import AsyncTrial, RankTrial
 from tests.soak.samplers import ActorTrial, SamplerTrial
 from tests.soak.sweeps import SweepTrial
+from tests.soak.together import PopulationTrial, TogetherTrial
 from tests.soak.trials import Found, Trial, attempt, left, processes, small_agent
 
 RUNS: dict[str, type[Trial]] = {
@@ -62,6 +63,8 @@ RUNS: dict[str, type[Trial]] = {
     "ranks": RankTrial,
     "ray": ActorTrial,
     "sweep": SweepTrial,
+    "population": PopulationTrial,
+    "together": TogetherTrial,
 }
 COLUMNS = (
     *("hang", "unnamed", "late", "orphans", "leaks", "temp"),
