@@ -129,9 +129,14 @@ class ReplayAlgo(HindsightSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._batch_size = self.batch_size
-        self.new_priority = float(self.default_priority or 1)
+        self.new_priority = self.first_priority
         self._warn_of_small_replay("n_step_return", self.n_step_return)
         self._warn_of_small_replay("min_steps_learn", self.min_steps_learn)
+
+    @property
+    def first_priority(self) -> float:
+        """Return the priority of samples before the first update of a run."""
+        return float(self.default_priority or 1)
 
     def _warn_of_small_replay(self, name: str, least: int) -> None:
         if self.replay_size < least:
@@ -507,7 +512,7 @@ class ReplayAlgo(HindsightSettings):
         # Synchronous ranks sample one batch each; asynchronous ranks share one sampler.
         self.itr_steps = sampler_bs * (world_size if updates is None else 1)
         self._fixed_updates = updates
-        self.batches_in_replay = 0
+        self.batches_in_replay, self.new_priority = 0, self.first_priority
         self.schedule = UpdateSchedule()
 
     def _count_samples(self, _: int = 0) -> None:

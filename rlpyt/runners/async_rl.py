@@ -141,6 +141,7 @@ class AsyncRlBase(MinibatchRlBase):
         )
         self.itr_batch_size = self.sampler.batch_size
         n_itr = self.algo.n_itr = self.get_n_itr()
+        self.algo.update_counter = 0
         self._async_arguments = dict(
             sampler_n_itr=n_itr,
             batch_spec=self.sampler.batch_spec,

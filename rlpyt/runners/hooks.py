@@ -253,7 +253,7 @@ class KeepBest(Hook):
         run_dir = logger.get_snapshot_dir()
         if run_dir is None:
             raise ValueError("KeepBest needs a run directory. Train inside logger_context(...).")
-        self._path = Path(run_dir, self.FILE)
+        self.return_, self._path = -math.inf, Path(run_dir, self.FILE)
         if runner.start_itr > 0 and self._path.exists():
             best = read_snapshot(self._path)
             if best["itr"] <= runner.state.itr:  # later ones will be evaluated again

@@ -180,7 +180,7 @@ class MinibatchRlBase(CheckpointedRunner):
             )
         self.itr_batch_size: int = self.sampler.batch_size * self.world_size
         n_itr: int = self.get_n_itr()
-        self.algo.n_itr = n_itr
+        self.algo.n_itr, self.algo.update_counter = n_itr, 0
         self.agent.to_device(hardware.cuda_idx)
         if self.world_size > 1:
             self.agent.data_parallel()

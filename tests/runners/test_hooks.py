@@ -198,6 +198,15 @@ def test_the_best_agent_is_kept(tmp_path):
     assert torch.load(tmp_path / "best.pkl", weights_only=True)["return_"] != 3.0
 
 
+def test_a_hook_of_an_earlier_run_keeps_the_best_agent_of_the_next(tmp_path):
+    keep = KeepBest()
+    for name, return_ in (("first", 3.0), ("second", 2.0)):
+        with run_context(tmp_path / name, 0, name):
+            runner_for(MinibatchRl, hooks=[Returns([return_]), keep], n_itr=1).train()
+        best = torch.load(tmp_path / name / "best.pkl", weights_only=True)
+        assert best["return_"] == return_
+
+
 def test_the_best_agent_needs_a_directory_and_survives_a_full_disk(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="KeepBest .*directory"):
         runner_for(hooks=[KeepBest()], n_itr=1).train()

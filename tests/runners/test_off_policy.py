@@ -62,8 +62,8 @@ def run(name, Runner=MinibatchRl, Sampler=SerialSampler, settings=None, train=Tr
         **(evaluation if Runner is MinibatchRlEval else {}),
     )  # fmt: skip
     runner = Runner(
-        algo=algo, agent=agent, sampler=sampler, n_steps=N_ITR * T * B,
-        affinity=dict(n_workers=1), **{**dict(seed=4, log_interval_steps=2 * T * B), **kwargs},
+        algo=algo, agent=agent, sampler=sampler, affinity=dict(n_workers=1),
+        **{**dict(seed=4, n_steps=N_ITR * T * B, log_interval_steps=2 * T * B), **kwargs},
     )  # fmt: skip
     if train:
         runner.train()
@@ -79,6 +79,18 @@ def assert_same_agent(a, b):
     a, b = a.agent.state_dict(), b.agent.state_dict()
     for part in ("model", "target"):
         assert all(torch.equal(a[part][k], b[part][k]) for k in a[part])
+
+
+@pytest.mark.parametrize("name", ["dqn", "r2d1"])  # with priorities
+def test_parts_of_an_earlier_run_train_as_new_ones(name):
+    used = run(name, n_steps=10 * T * B)  # its last updates are between two of the targets
+    algo, agent, sampler = used.algo, used.agent, used.sampler
+    assert algo.update_counter % algo.target_update_interval
+    new, again = run(name, seed=5), run(name, train=False, seed=5)
+    again.algo, again.agent, again.sampler = algo, agent, sampler
+    again.train()
+    assert_same_agent(new, again)
+    assert again.algo.update_counter == new.algo.update_counter > 0
 
 
 @pytest.mark.parametrize("name", RUNS)

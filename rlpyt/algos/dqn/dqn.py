@@ -111,9 +111,10 @@ class DQN(ReplayAlgo):
 
     _itr = 0  # iteration whose epsilon is logged
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.new_priority = float(self.default_priority or self.delta_clip or 1)
+    @property
+    def first_priority(self) -> float:
+        """Return the priority of the first samples: by default the largest error of its loss."""
+        return float(self.default_priority or self.delta_clip or 1)
 
     def optimizer_arguments(self) -> dict[str, Any]:
         """Return ``optim_kwargs``, with a large default epsilon for Adam.
