@@ -785,7 +785,8 @@ def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int, An
 def _row(leaf: Any) -> torch.Tensor:
     """Return a leaf without leading dimensions as a batch of one."""
     array = np.asarray(leaf)
-    return torch.as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))[None]
+    # Torch takes neither another byte order nor negative strides, as of a flipped image.
+    return torch.as_tensor(array.astype(array.dtype.newbyteorder("="), "C", copy=False))[None]
 
 
 def _in_shape_of_env(space: Any, action: Any) -> Any:

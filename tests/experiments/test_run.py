@@ -116,6 +116,7 @@ def test_act_takes_numbers_of_another_byte_order(cartpole):
     run = rlpyt.load(cartpole)
     observation = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
     assert run.act(observation.astype(">f4")) == run.act(observation)
+    assert run.act(observation[::-1]) == run.act(observation[::-1].copy())  # a view
 
 
 def test_the_loaded_parameters_are_the_trained_ones(cartpole):
