@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.search import MEMBER, TRIAL
 from rlpyt.sweeps.slots import describe_share
 from rlpyt.sweeps.view import RETURN, RunView, SweepView, read_sweep
+from rlpyt.utils.files import read_regular
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
+from rlpyt.utils.signed import MAX_BYTES
 from rlpyt.vis import grouping
 from rlpyt.vis.grouping import RunRecord, read_runs, read_settings
 from rlpyt.vis.scores import Scores, final_scores, read_evaluation
@@ -50,8 +53,9 @@ class Entry:
         """Return all settings as JSON, empty if there are none."""
         for name in (grouping.CONFIG, grouping.PARAMS):
             try:
-                return (self.run.path / name).read_text(encoding="utf-8", errors="replace").strip()
-            except OSError:
+                content = read_regular(self.run.path / name, MAX_BYTES)
+                return content.decode(errors="replace").strip()
+            except (OSError, DamagedFile):
                 continue
         return json.dumps(dict(self.run.settings), indent=2) if self.run.settings else ""
 

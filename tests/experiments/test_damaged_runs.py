@@ -165,7 +165,7 @@ def test_directories_instead_of_files_are_named(run_dir, capsys, name):
         assert f"{name} must be a regular file" in fails(capsys, *args)
 
 
-@pytest.mark.parametrize("name", ["progress.csv", "evaluation.json", "params.json"])
+@pytest.mark.parametrize("name", ["progress.csv", "evaluation.json", "params.json", "config.json"])
 def test_plots_do_not_wait_for_pipes(run_dir, tmp_path, name):
     (run_dir / name).unlink(missing_ok=True)
     os.mkfifo(run_dir / name)
