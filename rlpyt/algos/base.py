@@ -24,7 +24,14 @@ from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import module_not_finite, unwrap_ddp
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import check_settings, checked, declared, limits_of, scalar
+from rlpyt.utils.checks import (
+    check_settings,
+    checked,
+    declared,
+    limits_of,
+    scalar,
+    whole_number,
+)
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.names import nearest
@@ -476,7 +483,7 @@ class RlAlgorithm(Recorded):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state from ``state_dict``; it may lack statistics of rewards."""
         self.load_optim_state_dict(state["optimizer"])
-        self.update_counter = state["update_counter"]
+        self.update_counter = whole_number("update_counter", state["update_counter"], 0)
         if self.reward_normalizer is not None and "reward_normalizer" in state:
             self.reward_normalizer.load_state_dict(state["reward_normalizer"])
 

@@ -277,6 +277,10 @@ class GradientStep:
                 f"optimizer: it lacks {', '.join(missing)}. Use the OptimCls that saved it, or "
                 "start a new run from the agent alone (--init-from)."
             )
+        for name, value in ((k, v) for x in self.optimizer.state.values() for k, v in x.items()):
+            # Known of Adam; others keep what they like.
+            if name.startswith("exp_avg") and not isinstance(value, torch.Tensor):
+                raise TypeError(f"the optimizer's {name} must be a tensor, got {value!r}")
         arguments = inspect.signature(type(self.optimizer)).parameters.keys() - {"params"}
         for name, group, given in zip(self._group_rates, self.optimizer.param_groups, own):
             group.update({k: given[k] for k in arguments & given.keys()}, lr=self._rates[name])

@@ -40,7 +40,7 @@ from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.hindsight import Hindsight
 from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import check_range, setting, whole_number
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
@@ -854,15 +854,17 @@ class ReplayAlgo(HindsightSettings):
         self.batches_in_replay = 0
         if state["replay"] is not None:
             self.replay_buffer.load_state_dict(state["replay"])
-            self.batches_in_replay = state["batches_in_replay"]
+            self.batches_in_replay = whole_number("batches", state["batches_in_replay"], 0)
         else:
             logger.log(
                 f"The checkpoint has no replay (save_replay): {self.min_steps_learn:,} steps are "
                 "collected before learning continues."
             )
         self._set_new_priority(state.get("new_priority", self.new_priority))
-        self.schedule.steps = state.get("steps_counted", 0)
-        self.schedule.postponed = state.get("updates_postponed", 0)
+        steps, postponed = state.get("steps_counted", 0), state.get("updates_postponed", 0)
+        check_range("steps_counted", steps, 0)
+        self.schedule.steps = steps
+        self.schedule.postponed = whole_number("updates_postponed", postponed, 0)
 
     def interrupt(self) -> None:
         """Mark a discontinuity in the replay, and in statistics of returns."""

@@ -73,12 +73,14 @@ class RunState:
 
     def load(self, saved: dict[str, Any]) -> None:
         """Load a state from ``to_dict``."""
-        self.opt_infos = {name: list(values) for name, values in saved["opt_infos"].items()}
+        # A unary plus refuses what is no number.
+        self.opt_infos = {name: [+x for x in values] for name, values in saved["opt_infos"].items()}
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         now = time.monotonic()
         self.start_time, self.last_time = now - saved["cum_time"], now - saved["time_since_row"]
         self.clock.load(saved.get("phases_since_row", {}))
-        vars(self).update({name: saved[name] for name in SAVED_FIELDS})
+        for name in SAVED_FIELDS:
+            setattr(self, name, +saved[name])
 
 
 def add_opt_info(columns: dict[str, list[Any]], opt_info: object) -> None:

@@ -145,6 +145,28 @@ def test_a_table_with_rows_after_the_checkpoint_is_not_warned_of(run_dir, recwar
     assert not [w for w in recwarn if "progress.csv" in str(w.message)]
 
 
+@pytest.mark.parametrize(
+    "path, value, said",
+    [
+        (("algo", "optimizer", "state", 0, "exp_avg"), {}, "optimizer's exp_avg must be a tensor"),
+        (("counters", "opt_infos", "loss"), ["x"], "does not match"),
+        (("counters", "last_logged_itr"), None, "does not match"),
+        (("algo", "update_counter"), {}, "update_counter={} must be a whole number"),
+        (("sampler", "stations", 0, "envs", 0, "next_seed"), 1.5, "next_seed=1.5 must be a whole"),
+        (("sampler", "stations", 0, "envs", 0, "next_seed"), -1, "next_seed=-1 must be at least 0"),
+    ],
+)
+def test_states_of_other_types_in_a_valid_checkpoint_are_named(run_dir, capsys, path, value, said):
+    directory = run_dir / "checkpoint"
+    loaded = load_checkpoint(directory)
+    target = loaded.state
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = value
+    save_checkpoint(directory, loaded.state, meta=loaded.meta)
+    assert said in fails(capsys, "resume", run_dir, "--steps", 96)
+
+
 @pytest.mark.parametrize("name", ["progress.csv", "config.json", "params.pkl", "debug.log"])
 @pytest.mark.parametrize("endless", [False, True], ids=["pipe", "device"])
 def test_pipes_and_devices_are_not_read(run_dir, capsys, name, endless):
