@@ -862,7 +862,7 @@ class ReplayAlgo(HindsightSettings):
             )
         self._set_new_priority(state.get("new_priority", self.new_priority))
         steps, postponed = state.get("steps_counted", 0), state.get("updates_postponed", 0)
-        check_range("steps_counted", steps, 0)
+        check_range("steps_counted", steps, 0, 2**53)
         self.schedule.steps = steps
         self.schedule.postponed = whole_number("updates_postponed", postponed, 0)
 

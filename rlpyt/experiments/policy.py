@@ -45,6 +45,8 @@ class Policy:
             for entry in self._inputs
             if "initial" in entry
         )
+        if not all(np.isfinite(x).all() for x in self.initial_state):
+            raise ValueError("the initial state must be finite")
 
     def __repr__(self) -> str:
         return f"Policy({self.metadata['name']})"

@@ -1,6 +1,7 @@
 """Exported policies act as their agents, in every format, for every preset."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -662,6 +663,13 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, tmp_pat
             entries = [{**metadata[part][0], **changed}, *metadata[part][1:]]
             text = json.dumps({**metadata, part: entries})
             check(lambda model, text=text: setattr(model.metadata_props[0], "value", text))
+
+
+@pytest.mark.parametrize("initial", [None, [0, math.inf]])
+def test_an_initial_state_that_is_not_finite_is_refused(initial):
+    entry = dict(name="state.h", dtype="float32", shape=[2], initial=initial)
+    with pytest.raises(ValueError, match="initial state must be finite"):
+        policy_module.Policy(lambda *inputs: inputs, dict(inputs=[entry], outputs=[]))
 
 
 def test_a_policy_in_onnx_names_what_it_requires(tmp_path, monkeypatch):
