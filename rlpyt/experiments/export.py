@@ -390,7 +390,7 @@ def _check(run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: i
     """
     inputs, actions = _record(run, policy, exported, steps, seed)
     with torch.no_grad():
-        expected = policy(*map(torch.from_numpy, inputs))
+        expected = policy(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
     names = [entry["name"] for entry in policy.outputs]
     pairs = [
         (name, x, y.numpy(), "the agent's step") for name, x, y in zip(names, actions, expected)
@@ -438,7 +438,7 @@ def _record(
                 run.reset()
             own = to_gym(env.spaces.observation, observation)
             inputs = exported.inputs(own, state, reward)
-            outputs = policy(*map(torch.from_numpy, inputs))
+            outputs = policy(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
             state = tuple(x[0].numpy() for x in outputs[first_state : first_state + n_states])
             action = run.act(observation, reward)
             rows.append(inputs)
