@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlpyt.algos.eager_optimizer import exclude_compiler, step_eagerly
@@ -277,10 +278,16 @@ class GradientStep:
                 f"optimizer: it lacks {', '.join(missing)}. Use the OptimCls that saved it, or "
                 "start a new run from the agent alone (--init-from)."
             )
-        for name, value in ((k, v) for x in self.optimizer.state.values() for k, v in x.items()):
-            # Known of Adam; others keep what they like.
-            if name.startswith("exp_avg") and not isinstance(value, torch.Tensor):
-                raise TypeError(f"the optimizer's {name} must be a tensor, got {value!r}")
+        for p, values in self.optimizer.state.items():
+            # Fused steps read and write beyond tensors of other shapes.
+            for name, value in values.items():
+                whole = "exp_avg" in name or name in ("momentum_buffer", "sum")
+                shape = tuple(p.shape) if whole else ()
+                known = whole or name == "step"
+                if known and value is not None and np.shape(value) != shape:
+                    raise TypeError(f"the optimizer's {name} must have shape {shape}")
+                if whole and not isinstance(value, torch.Tensor | None):
+                    raise TypeError(f"the optimizer's {name} must be a tensor, got {value!r}")
         arguments = inspect.signature(type(self.optimizer)).parameters.keys() - {"params"}
         for name, group, given in zip(self._group_rates, self.optimizer.param_groups, own):
             group.update({k: given[k] for k in arguments & given.keys()}, lr=self._rates[name])

@@ -148,7 +148,9 @@ def test_a_table_with_rows_after_the_checkpoint_is_not_warned_of(run_dir, recwar
 @pytest.mark.parametrize(
     "path, value, said",
     [
-        (("algo", "optimizer", "state", 0, "exp_avg"), {}, "optimizer's exp_avg must be a tensor"),
+        (("algo", "optimizer", "state", 0, "exp_avg"), {}, "optimizer's exp_avg must"),
+        (("algo", "optimizer", "state", 0, "exp_avg"), torch.ones(1), "exp_avg must have shape"),
+        (("algo", "optimizer", "state", 0, "step"), torch.ones(0), r"step must have shape ()"),
         (("counters", "opt_infos", "loss"), ["x"], "does not match"),
         (("counters", "last_logged_itr"), None, "does not match"),
         (("algo", "update_counter"), {}, "update_counter={} must be a whole number"),
