@@ -19,6 +19,8 @@ from rlpyt.errors import NonFiniteError, NonFiniteGradient
 from rlpyt.utils.processes import keep_freed_memory
 
 RATE = "learning_rate"  # name of the learning rate, if there is one
+# Numbers of torch's optimizers for each element of a parameter.
+OF_PARAMETERS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "sum")
 CLIP_EPS = 1e-6  # as in torch.nn.utils
 # Optimizers that `GradientStep` cannot use, with the reason.
 UNUSABLE = {
@@ -281,7 +283,7 @@ class GradientStep:
         for p, values in self.optimizer.state.items():
             # Fused steps read and write beyond tensors of other shapes.
             for name, value in values.items():
-                whole = "exp_avg" in name or name in ("momentum_buffer", "sum")
+                whole = name in OF_PARAMETERS
                 shape = tuple(p.shape) if whole else ()
                 known = whole or name == "step"
                 if known and value is not None and np.shape(value) != shape:
