@@ -62,8 +62,9 @@ class RaySampler(Sampler):
 
     If an actor dies, Ray restarts it on some node, and it starts new episodes. Its columns of the
     batch are collected again with the same weights, so every batch is complete. Episodes in
-    progress are dropped: none is reported as complete, and ``interrupted`` is True. Errors of an
-    environment or agent do not restart actors; they are raised as ``WorkerError``.
+    progress are dropped: none is reported as complete, and ``interrupted`` is True. With
+    ``on_fault``, those columns are void instead, as with workers. Errors of an environment or agent
+    do not restart actors; they are raised as ``WorkerError``, or healed by ``on_fault``.
 
     Args:
         *args, **kwargs: arguments of ``BaseSampler``.
@@ -171,6 +172,13 @@ class RaySampler(Sampler):
         """Set ``interrupted`` if an actor was restarted."""
         self.interrupted, self._counts.pending = self._counts.pending, False
 
+    def _void_lost_columns(self, slot: int) -> None:
+        """Void the columns of actors that were restarted since the last batch."""
+        assert self._worker_faults is not None
+        self._counts.pending = False
+        self._worker_faults.lost, self._actors.restarted = self._actors.restarted, []
+        super()._void_lost_columns(slot)
+
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes; start again if an actor dies."""
         while True:
@@ -271,6 +279,7 @@ class ActorRecords:
 
     Attributes:
         slot: index of the batch that is being collected.
+        restarted: actors that were restarted, and whose columns are not void yet (``on_fault``).
     """
 
     def __init__(
@@ -279,6 +288,7 @@ class ActorRecords:
         self._specs, self._current_specs = specs, list(specs)  # original and current specifications
         self._slots, self._counts = slots, counts
         self.slot = 0
+        self.restarted: list[int] = []
 
     def status(self, spec: ChildSpec) -> WorkerStatus:
         """Describe an actor from its activity numbers."""
@@ -291,6 +301,7 @@ class ActorRecords:
         counts.restarts += 1
         counts.dropped_episodes += n
         counts.pending = True
+        self.restarted.append(spec.rank)
         logger.log(
             f"worker {spec.rank} ({identity}) died, last seen {self.status(spec)}; Ray has "
             f"restarted it, and its {n} environments start new episodes. Restarts so far: "
@@ -323,6 +334,7 @@ class RayEnvWorker(EnvWorker):
 
     _weights_version = 0
     _evaluating = False
+    skips_batch = False  # in which the actor was restarted, since its columns are void (on_fault)
 
     def collect(self, itr: int, version: int = 0, weights: Weights | None = None) -> Any:  # type: ignore[override]
         """Collect a batch; return finished trajectories, with the batch's arrays.
@@ -333,7 +345,8 @@ class RayEnvWorker(EnvWorker):
             weights: weights from ``SharedWeights.values``.
         """
         self._load(version, weights)
-        finished = super().collect(itr)
+        finished = [] if self.skips_batch else super().collect(itr)
+        self.skips_batch = False
         return WithArrays(finished, tuple(leaves_of(self.slots[0])))
 
     def evaluate(
@@ -375,4 +388,6 @@ def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
         payload.final_observation,
         payload.void,
     )
-    return RayEnvWorker(worker, agent, [samples], spec.progress)
+    made = RayEnvWorker(worker, agent, [samples], spec.progress)
+    made.skips_batch = payload.void and spec.life > 0
+    return made

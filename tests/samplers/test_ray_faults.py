@@ -20,6 +20,7 @@ from rlpyt.samplers.ray_sampler import RaySampler
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.seed import env_seed
 from tests.faulty import FaultyEnv
+from tests.oracles.healed import HealedRows
 from tests.parts import EchoAgent
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
@@ -91,6 +92,27 @@ def test_a_batch_in_which_an_actor_dies_is_collected_anew_in_its_rows(tmp_path):
         assert len(infos) == 2 * (5 * T // LENGTH) + 2 * (4 * T // LENGTH)
     finally:
         sampler.shutdown()
+
+
+@pytest.mark.parametrize("fault", ["raise", "kill"])
+def test_with_on_fault_what_a_broken_episode_recorded_is_void(fault, tmp_path):
+    """As in other samplers, so that a replay voids what it has stored of the episode."""
+    own = dict(fault=fault, at=8, victim=2, tally=str(tmp_path / "tally"), length=LENGTH)
+    sampler = started(EchoAgent(), T, B, EnvCls=FaultyEnv, env_kwargs=own, on_fault="restart")
+    rows, n_void = HealedRows(B), []
+    try:
+        for itr in range(5):
+            samples, infos = sampler.obtain_samples(itr)
+            n_void.append(rows.check(copied(samples), infos).tolist())
+            assert not sampler.interrupted
+        statistics = sampler.statistics()
+    finally:
+        sampler.shutdown()
+    lost = sorted(n_void.pop(1))
+    assert lost == [0, 0, T, T] if fault == "kill" else lost[:3] == [0, 0, 0] and 0 < lost[3] < T
+    assert not any(map(any, n_void)) and statistics["VoidSteps"] == sum(lost)
+    assert statistics["ActorRestarts"] == (fault == "kill")
+    assert statistics["EnvRestarts"] == (fault == "raise")
 
 
 def test_learning_from_replay_goes_on_and_is_told_of_the_break(tmp_path):
