@@ -319,6 +319,18 @@ def be_a_child(starter_lasts: bool = True) -> None:
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
 
 
+def _let_sigterm_end() -> None:
+    """Let SIGTERM end a forked process, such as one of an environment, which inherits our handler.
+
+    ``Process.terminate`` of its parent would otherwise wait forever.
+    """
+    if str(getattr(signal.getsignal(signal.SIGTERM), "__module__", "")).startswith("rlpyt."):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_let_sigterm_end)
+
+
 def _forget_fork_server() -> None:
     """Forget the fork server of the parent of a forked process, which cannot use it."""
     server: Any = forkserver._forkserver  # type: ignore[attr-defined]

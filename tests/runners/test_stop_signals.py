@@ -1,9 +1,11 @@
 """Signals ask a run to stop; a second one forces, unless it is that of a closed terminal."""
 
+import multiprocessing
 import os
 import pty
 import re
 import signal
+import time
 
 import pytest
 
@@ -51,6 +53,26 @@ def test_sigusr1_is_left_to_a_program_that_handles_it():
         assert received == [signal.SIGUSR1] and not signals.has_come()
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def wait_after_telling(connection):
+    connection.send("ready")
+    time.sleep(60)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # in a process with threads
+def test_sigterm_ends_what_an_environment_forks(signals):
+    """``terminate`` of Gymnasium's vector environments, for example, waits for its effect."""
+    context = multiprocessing.get_context("fork")
+    ours, its = context.Pipe()
+    process = context.Process(target=wait_after_telling, args=(its,))
+    process.start()
+    assert ours.recv() == "ready"
+    process.terminate()
+    process.join(10)
+    code = process.exitcode
+    process.kill()
+    assert code == -signal.SIGTERM
 
 
 class Stop:
