@@ -110,7 +110,7 @@ class Launcher:
 
         Returns:
             Exit code: 0 if all runs are done (or were pruned), 1 if one failed, 130 after Ctrl-C,
-            143 after SIGTERM or a request to stop.
+            143 after SIGTERM or a request to stop, 138 after SIGUSR1.
 
         Raises:
             RunDirectoryError: another launcher is at work here.
@@ -149,7 +149,7 @@ class Launcher:
 
     @contextmanager
     def _noting_signals(self) -> Iterator[None]:
-        """Note SIGINT and SIGTERM during a block, in the main thread."""
+        """Note signals that end a sweep during a block, in the main thread."""
 
         def note(number: int, frame: Any) -> None:
             self._signal = number
@@ -157,7 +157,7 @@ class Launcher:
         before = {}
         try:
             with suppress(ValueError):  # not the main thread, as in a notebook's
-                for number in (signal.SIGINT, signal.SIGTERM):
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
                     before[number] = signal.signal(number, note)
             yield
         finally:

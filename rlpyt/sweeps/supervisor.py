@@ -30,7 +30,8 @@ NOTICE_S, ASKED_S = 1.0, 5.0
 WRITE_RETRY_S = 1.0
 POLL_INTERVAL_S = 0.5  # of requests to end
 LOCK_TRIALS = 10  # others hold the lock briefly to test it
-CLUSTER_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)  # of SLURM before a job's time limit
+WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)  # of SLURM before a job's time limit
+CLUSTER_SIGNALS = (signal.SIGTERM, *WARNINGS)
 INTERRUPTED = "interrupted by the cluster"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
@@ -45,7 +46,7 @@ def supervise(job_dir: Path, number: int) -> int:
     path = attempt_file(job_dir, number)
     if not _take(lock):
         return ALREADY_TAKEN
-    for received in (signal.SIGINT, signal.SIGTERM):  # sent to process groups
+    for received in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):  # sent to process groups
         signal.signal(received, signal.SIG_IGN)
     attempt = json.loads(path.read_text(encoding="utf-8"))
     if attempt.get("begun") is not None:
@@ -141,9 +142,10 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
 
     def in_child() -> None:
         os.setpgid(0, 0)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # handled by this process
+        for number in WARNINGS if attempt.get("where") == "slurm" else ():
+            signal.signal(number, signal.SIG_IGN)  # handled by this process
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)

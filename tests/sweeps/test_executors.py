@@ -79,7 +79,7 @@ SAVES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
 def test_a_run_at_its_cluster_time_limit_saves_and_resumes(tmp_path, slurm, number):
     again = job(0, SAVES, retries=0, resume=job(0).command)
     sweep = cluster_sweep(tmp_path, [again], **LOCAL_SLURM)

@@ -31,7 +31,7 @@ def test_failed_runs_can_be_retried(tmp_path):
     assert launcher_of(sweep).run() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_runs_of_a_stopped_launcher_save_and_resume_later(tmp_path, number):
     code = (
         "import os, signal, sys, time\n"
@@ -43,6 +43,7 @@ def test_runs_of_a_stopped_launcher_save_and_resume_later(tmp_path, number):
     sweep = sweep_of(tmp_path, [job(0, code, retries=0, resume=python(COUNTS))])
     launcher = start_launcher(sweep)
     until(lambda: sweep.jobs()[0].last_lines() == ["ready"])
+    os.kill(sweep.jobs()[0].attempts()[0].pid, number)  # as if sent to the process group
     launcher.send_signal(number)
     assert launcher.wait(30) == 128 + number
     assert states(sweep) == ["queued"]
