@@ -31,6 +31,7 @@ from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.files import read_regular
 from rlpyt.utils.fork_server import TITLE
 from rlpyt.utils.logging.console import printable, say
+from rlpyt.utils.logging.context import FAILED
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
 from rlpyt.utils.logging.tabulate import tabulate
@@ -118,13 +119,15 @@ def _described(run_dir: Path) -> tuple[str, int]:
 
 
 def _last_fault(log: Path) -> str | None:
-    """Return the newest line of the log about a fault that was healed, ``None`` without one."""
+    """Return the newest line of the log about a fault, healed or not, ``None`` without one."""
     if not log.is_file():
         return None
     with log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))
         lines = file.read().decode(errors="replace").splitlines()
-    return next((line for line in reversed(lines) if HEALED in line), None)
+    return next(
+        (line for line in reversed(lines) if HEALED in line or f" | {FAILED}" in line), None
+    )
 
 
 def _heartbeat(run_dir: Path) -> dict[str, tuple[str, float]]:

@@ -40,7 +40,7 @@ from rlpyt.experiments.rundir import (
 from rlpyt.experiments.settings import default_options, hyphenated, plain_fields, setting_types
 from rlpyt.experiments.trust import blaming
 from rlpyt.runners.progress import ProgressHook
-from rlpyt.samplers.fault_policy import RESTART
+from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
@@ -273,11 +273,24 @@ def read_flags(
 
 
 def _with_restarts(flags: list[str]) -> list[str]:
-    """Write ``--on-fault restart`` as the actions for each fault."""
-    for at, pair in enumerate(itertools.pairwise(flags)):
-        if pair in (("--on-fault", "restart"), ("--on_fault", "restart")):
-            actions = [f"--on-fault.{hyphenated(x)}={action}" for x, action in RESTART.actions()]
-            return [*flags[:at], *actions, *flags[at + 2 :]]
+    """Write ``--on-fault restart``, or raise, as the actions for each fault.
+
+    Raises:
+        UsageError: it is another word.
+    """
+    for name in ("--on-fault", "--on_fault"):
+        word = _early_flag(name, flags)
+        if word is None:
+            continue
+        if word not in ("restart", "raise"):
+            raise UsageError(
+                f"--on-fault must be restart or raise, got {word}. Give the action for one kind of "
+                "fault as --on-fault.env-error restart_env."
+            )
+        at = flags.index(name) if name in flags else flags.index(f"{name}={word}")
+        end = at + 1 + (name in flags)
+        actions = [f"--on-fault.{hyphenated(x)}={y}" for x, y in as_policy(word).actions()]
+        return [*flags[:at], *actions, *flags[end:]]
     return flags
 
 

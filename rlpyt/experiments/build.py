@@ -239,6 +239,8 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         TrajInfoCls=recipe.TrajInfoCls,
         curriculum=build_curriculum(options),
         deterministic_acting=sampler.deterministic_acting,
+        env_timeout=sampler.env_timeout,
+        reset_timeout=sampler.reset_timeout,
         on_fault=options.on_fault,
         **actors,
         **evaluation,

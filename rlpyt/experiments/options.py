@@ -56,6 +56,9 @@ class SamplerOptions:
     # bit-identical results for all samplers and numbers of workers on a machine, acting on the
     # CPU; slower
     deterministic_acting: bool = False
+    # seconds without progress in a step after which a worker hangs (--on-fault.env-hang)
+    env_timeout: float = 60.0
+    reset_timeout: float = 300.0  # the same in a reset
     asynchronous: bool = False  # sample in separate processes while the agent trains
     # (asynchronous) maximum number of batches ahead of the updates; -1: unlimited
     max_lead: int = MAX_LEAD

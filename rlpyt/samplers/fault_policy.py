@@ -17,13 +17,16 @@ CAUSES = ("env_error", "env_hang", "worker_death")
 
 @dataclass(frozen=True)
 class FaultPolicy:
-    """Actions of a run if environments fail, and if workers hang or die."""
+    """Actions of a run if environments fail, and if workers hang or die.
+
+    With --on-fault restart, whatever fails is started again.
+    """
 
     # an environment raises, or returns something invalid or not finite. restart_env builds it anew,
     # restart_worker starts its worker again, drop_worker goes on without its environments; what the
     # broken episode recorded is not used
     env_error: Literal["raise", "restart_env", "restart_worker", "drop_worker"] = "raise"
-    # a worker makes no progress for too long (env_timeout, reset_timeout)
+    # a worker makes no progress for too long (--sampler.env-timeout, --sampler.reset-timeout)
     env_hang: Literal["raise", "restart_worker", "drop_worker"] = "raise"
     # the process of a worker ends
     worker_death: Literal["raise", "restart_worker", "drop_worker"] = "raise"

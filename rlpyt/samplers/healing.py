@@ -337,6 +337,7 @@ class WorkerFaults:
         if action == "drop_worker":
             self.dropped.add(child)
             if len(self.dropped) == self.n_workers:
+                error.add_note("(on_fault does not drop the last worker.)")
                 raise error
         self._streaks[child] = self._streaks.get(child, 0) + 1
         wait_s = self.limits[cause].count(error, self._streaks[child])

@@ -16,6 +16,7 @@ import numpy as np
 
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.settings import fitted
+from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.sweeps.documents import Lines, blaming, read_document
 from rlpyt.sweeps.slots import read_code
 from rlpyt.utils.checks import whole_number
@@ -314,8 +315,14 @@ def _read_args(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
+def _read_options(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict) and isinstance(value.get("on_fault"), str):
+        value = value | {"on_fault": dict(as_policy(value["on_fault"]).actions())}
+    return flattened(value)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "options": flattened,
+    "options": _read_options,
     "grid": flattened,
     "sample": partial(flattened, is_leaf=_is_draw),
     "seeds": _read_seeds,

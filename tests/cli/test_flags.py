@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, get_type_hints
 import pytest
 import tyro
 
-from rlpyt.cli.flags import parse, settings_class
+from rlpyt.cli.flags import UsageError, parse, settings_class
 from rlpyt.cli.train import read_flags
 from rlpyt.experiments.options import Settings
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
+from rlpyt.samplers.fault_policy import RAISE, RESTART
 from rlpyt.utils.checks import setting
 
 
@@ -133,6 +134,18 @@ def test_normalization_has_short_flags():
     assert options.algo["normalize_reward"] and not options.agent.normalize_observation
     assert options.agent.cls == "rlpyt:GaussianMlpAgent"
     assert read_flags("ppo", "HalfCheetah-v5", [])[0].agent.normalize_observation
+
+
+@pytest.mark.parametrize("flags", [["--on-fault", "restart"], ["--on_fault=restart"]])
+def test_on_fault_takes_a_word_for_all_kinds(flags):
+    more = ["--on-fault.env-hang", "raise", "--sampler.env-timeout", "2"]
+    options, _ = read_flags("ppo", "CartPole-v1", [*flags, *more])
+    assert options.on_fault == dataclasses.replace(RESTART, env_hang="raise")
+    assert options.sampler.env_timeout == 2
+    flags = [flag.replace("restart", "raise") for flag in flags]
+    assert read_flags("ppo", "CartPole-v1", flags)[0].on_fault == RAISE
+    with pytest.raises(UsageError, match="--on-fault must be restart or raise, got restart_env"):
+        read_flags("ppo", "CartPole-v1", ["--on-fault", "restart_env"])
 
 
 def test_words_with_dashes_and_flags_as_values_are_taken_as_they_are():

@@ -82,6 +82,8 @@ def test_after_too_many_faults_the_first_is_raised(tmp_path):
     with pytest.raises(FaultError, match="call 40") as caught:
         run(tmp_path, "a2c", on_fault=dict(env_error="restart_env", max_per_hour=3))
     assert "first of 4 faults; on_fault heals max_per_hour=3" in str(caught.value.__notes__)
+    fault = status.run_status(tmp_path / "run")["last_fault"]
+    assert fault.endswith(" | failed: FaultError: told to fail in step, call 40"), fault
 
 
 class NoMoreResets(CountEnv):

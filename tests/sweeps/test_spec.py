@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rlpyt.cli.train import read_flags
+from rlpyt.samplers.fault_policy import RESTART
 from rlpyt.sweeps.expansion import count, expand, run_options, setting_for
 from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.slots import slots_of
@@ -63,6 +64,12 @@ def test_documented_and_accepted_keys_are_the_same():
     documented = set(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)) - {"key", "---"}
     documented = {key for cell in documented for key in re.findall(r"`(\w+)`", cell)}
     assert documented == set(SweepSpec.__dataclass_fields__) - {"path", "lines"}
+
+
+def test_on_fault_is_a_word_as_elsewhere(file):
+    text = "title: t\ntrain: ppo\nenv: CartPole-v1\noptions: {on_fault: restart}\n"
+    spec = read_spec(file(text))
+    assert run_options(spec, expand(spec)[0]).on_fault == RESTART
 
 
 def test_yaml_json_and_toml_give_the_same_spec(file):

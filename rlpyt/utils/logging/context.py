@@ -17,7 +17,7 @@ from rlpyt.utils.files import new_directory
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
-from rlpyt.utils.processes import traceback_text
+from rlpyt.utils.processes import summary_of, traceback_text
 from rlpyt.utils.resumption import ASIDE, asked_to_resume
 
 
@@ -30,6 +30,7 @@ def default_log_dir(repository: Path) -> str:
 # Root directory of runs. Scripts may assign it; it is read at every call.
 LOG_DIR = default_log_dir(Path(__file__).resolve().parents[3])
 
+FAILED = "failed: "  # begins, after the time, what debug.log says of an error that ends a run
 VARIANT_FILE = "variant_config.json"  # written by a launcher before the run starts
 # Files that runs, the command line and TensorBoard write, as patterns of `fnmatch`.
 OWN_FILES = (
@@ -243,7 +244,10 @@ def write_params(
 def _log_end(error: BaseException) -> None:
     """Log to debug.log why a run ends early; the terminal is notified elsewhere."""
     stopped = isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit))
-    message = f"ended early: {error!r}" if stopped else f"failed:\n{traceback_text(error)}"
+    message = f"ended early: {error!r}"
+    if not stopped:
+        reason = summary_of(error).partition("\n")[0]
+        message = f"{FAILED}{reason}\n{traceback_text(error)}"
     with logger.session():
         logger.set_console(False)
         logger.log(message, with_prefix=False)
