@@ -21,7 +21,7 @@ from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.snapshots import read_snapshot, write_snapshot
 from rlpyt.utils.names import nearest, suggestion
-from rlpyt.utils.processes import GROUP_SIGNALS
+from rlpyt.utils.processes import GROUP_SIGNALS, ignore_signal
 from rlpyt.utils.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _is_ours(handler: Any) -> bool:
 def _is_free(number: int) -> bool:
     """Return True if no program handles or ignores a signal."""
     handler = signal.getsignal(number)
-    return handler == signal.SIG_DFL or _is_ours(handler)
+    return handler in (signal.SIG_DFL, ignore_signal) or _is_ours(handler)
 
 
 class StopSignals:
@@ -360,8 +360,12 @@ class StopSignals:
                 os.write(2, STOPPING)  # `print` may have been interrupted and cannot be entered
 
     def seconds_since(self) -> float:
-        """Return the time since this process received the signal; 0 if another one did."""
+        """Return the time since this process, or another rank, received the signal."""
         return time.monotonic() - self._received_s if self._received_s else 0.0
+
+    def take_over(self, number: int, seconds: float) -> None:
+        """Take note of a signal that a rank has received some seconds ago."""
+        self.received, self._received_s = number, time.monotonic() - seconds
 
     def call_earlier(self) -> None:
         """Call the program's own handler of the signal, after all is saved and closed."""

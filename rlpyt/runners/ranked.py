@@ -220,11 +220,13 @@ class Ranked(MinibatchRlBase):
         received, requested = super().stop_requests(itr)
         has_directory = self.rank == 0 and self.checkpoint_directory() is not None
         flags = [received or 0, requested, self._save_requested, has_directory, self._has_changes]
-        signal, stop, save, can_save, changed = self.ranks.all_reduce_max([int(x) for x in flags])
+        ms = 1e3 * self._signals.seconds_since()
+        agreed = self.ranks.all_reduce_max([int(x) for x in (*flags, ms)])
+        signal, stop, save, can_save, changed, ms = agreed
         self.share_settings(bool(changed))
         self._save_requested = False
         if signal:
-            self._signals.received = signal
+            self._signals.take_over(signal, ms / 1e3)
         self._saving = bool(can_save and (save or stop or signal))
         if self._saving and not (stop or signal):
             self.save_checkpoint(itr)

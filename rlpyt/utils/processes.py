@@ -302,7 +302,7 @@ def be_a_child(starter_lasts: bool = True) -> None:
     os.environ.pop(fork_server.ENV_STARTED_BY, None)
     for number in GROUP_SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # set by nohup
-            signal.signal(number, _ignore_signal)  # SIG_IGN would be inherited by programs
+            signal.signal(number, ignore_signal)  # SIG_IGN would be inherited by programs
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
@@ -360,7 +360,7 @@ def title_of(name: str) -> str:
     return f"{fork_server.TITLE}{who}"
 
 
-def _ignore_signal(number: int, frame: Any) -> None:
+def ignore_signal(number: int, frame: Any) -> None:
     """Ignore a group signal, which the parent handles."""
 
 

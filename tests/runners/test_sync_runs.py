@@ -1,6 +1,8 @@
 """Runs of several ranks: evaluation, checkpoints, signals."""
 
 import csv
+import os
+import re
 import signal
 from functools import partial
 
@@ -289,6 +291,21 @@ def test_a_signal_stops_all_ranks_with_one_checkpoint(number, code, tmp_path):
     )
     resumed.train()
     assert resumed.start_itr >= 2
+
+
+class WarnRank1(Hook):
+    """Sends a signal to rank 1 only."""
+
+    def on_iteration(self, runner, itr):
+        if itr == 1:
+            os.kill(runner._processes.processes[0].pid, signal.SIGUSR1)
+
+
+def test_the_signal_of_one_rank_stops_all_with_a_checkpoint(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        sync_runner(n_itr=500, checkpoint_dir=tmp_path, hooks=[WarnRank1()]).train()
+    assert stopped.value.code == 138 and len([*tmp_path.iterdir()]) == 1
+    assert re.search(r"after iteration \d+, \d+\.\d s later: ", capsys.readouterr().out)
 
 
 class StopAtOnce(Hook):
