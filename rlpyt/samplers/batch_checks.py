@@ -115,9 +115,12 @@ class BatchChecks:
         def used() -> Array:
             rows = np.ones_like(done, dtype=np.bool_)
             rows[1:] = ~(done[1:] & done[:-1])  # not in rows that wait for a reset
+            if "void" in env._fields:  # zeros
+                rows &= ~env.void[: len(done)]
             return rows
 
-        masks = action_mask_of(self.slots[slot].env.observation)
+        env = self.slots[slot].env
+        masks = action_mask_of(env.observation)
         return mask_error(masks[: len(done)], self._mask_sizes, used)
 
     def _raise_mask_error(self, slot: int, t: int, b: int, message: str) -> NoReturn:

@@ -33,6 +33,7 @@ from rlpyt.samplers.step_checks import (
     check_step,
     float_leaves,
 )
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, without_fields
 from rlpyt.utils.logging import logger
@@ -260,13 +261,15 @@ class AbsentEnv:
         self.observation_space, self.action_space = examples.spaces
         step = (examples.observation, examples.env_info)
         self._observation, self._info = buffer_func(step, np.zeros_like)
+        if (mask := action_mask_of(self._observation)) is not None:
+            mask[...] = True
 
     def reset(self) -> Any:
-        """Return zeros."""
+        """Return zeros, and a mask that allows all actions."""
         return self._observation
 
     def step(self, action: Any) -> Any:
-        """Return zeros, and no end of the episode."""
+        """Return the same, no reward, and no end of the episode."""
         return self._observation, 0.0, False, self._info
 
     def assign(self, tasks: Sequence[Any]) -> int:

@@ -1,14 +1,16 @@
 """Runs whose environments and workers fail, and go on (on_fault)."""
 
+import contextlib
 import csv
 import os
+import signal
 
 import numpy as np
 import pytest
 
 import rlpyt
 from rlpyt.cli import status
-from rlpyt.envs.toy import CountEnv
+from rlpyt.envs.toy import CountEnv, MaskEnv
 from rlpyt.experiments.api import options_of
 from rlpyt.runners.heartbeat import HeartbeatHook
 from rlpyt.samplers.fault_policy import RESTART
@@ -58,6 +60,42 @@ def test_every_kind_of_algorithm_trains_on_without_what_was_broken(name, tmp_pat
     assert 0 < float(last["Diagnostics/VoidSteps"]) < 1024 / 40 * 9
     losses = {k: float(v) for k, v in last.items() if "oss" in k and k.endswith("Average") and v}
     assert losses and np.isfinite(list(losses.values())).all(), losses
+
+
+class FaultyMask(MaskEnv):
+    """Raises in every 40th step; or its process ends in the 40th, in the first that gets there."""
+
+    def __init__(self, tally=None):
+        super().__init__()
+        self.tally, self.n_steps = tally, 0
+
+    def step(self, action):
+        self.n_steps += 1
+        if self.n_steps % 40 == 0:
+            if self.tally is None:
+                raise FaultError("told to fail")
+            with contextlib.suppress(FileExistsError), open(self.tally, "x"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("name", ["a2c-lstm", "dqn", "sac"])
+def test_void_rows_need_no_valid_action(name, tmp_path):
+    run(tmp_path, name.partition("-")[0], env=FaultyMask, env_args={}, **CASES[name])
+    last = rows_of(tmp_path)[-1]
+    assert float(last["Diagnostics/VoidSteps"]) > 0
+    losses = {k: float(v) for k, v in last.items() if "oss" in k and k.endswith("Average") and v}
+    assert losses and np.isfinite(list(losses.values())).all(), losses
+
+
+@pytest.mark.parametrize("action", ["restart_worker", "drop_worker"])
+def test_lost_workers_need_no_valid_action(action, tmp_path):
+    settings = dict(env=FaultyMask, env_args=dict(tally=str(tmp_path / "tally")))
+    settings["sampler"] = dict(kind="cpu", batch_T=16, batch_B=4, max_decorrelation_steps=0)
+    run(tmp_path, "a2c", on_fault=dict(worker_death=action), **settings)
+    last = rows_of(tmp_path)[-1]
+    assert (float(last["Diagnostics/DroppedEnvs"]) == 2) == (action == "drop_worker")
+    assert float(last["Diagnostics/VoidSteps"]) >= 2 * 16
 
 
 def test_statistics_of_observations_and_rewards_leave_out_broken_episodes(tmp_path):
