@@ -29,7 +29,7 @@ from rlpyt.runners.progress import ProgressHook
 from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.resumption import asked_to_resume
 
@@ -60,8 +60,19 @@ def main(args: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     command = parse(Resume, args)
     hub.refuse(command.run)
-    if command.wait:
-        _wait_for_owner(command.run)
+    while True:
+        if command.wait:
+            _wait_for_owner(command.run)
+        try:
+            return _resume(command)
+        except RunDirectoryError:
+            # Several processes may have waited, and another one was faster.
+            if not (command.wait and RunLock(command.run).owner()):
+                raise
+
+
+def _resume(command: Resume) -> int:
+    """Resume a run in whose directory no process trains; return the exit code."""
     if script_runs.exists(command.run):
         return _resume_script(command)
     if not (command.run / CONFIG).exists() and (members := members_in(command.run)):

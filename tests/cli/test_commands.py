@@ -22,7 +22,7 @@ from rlpyt.cli import resume
 from rlpyt.cli.main import COMMANDS, has_workers, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.export import SUFFIXES
-from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName
 
@@ -772,6 +772,22 @@ def test_resume_waits_for_the_process_that_trains(tmp_path, capsys, monkeypatch)
     assert rlpyt_command("resume", str(tmp_path), "--wait") == 2  # there is no run
     assert next(owners, None) is None
     assert "in use by pid 1: waiting" in capsys.readouterr().out
+
+
+def test_of_several_that_wait_one_resumes_and_the_others_wait_again(tmp_path, monkeypatch):
+    owners = iter(["pid 1", "", "pid 2", "pid 2", "pid 2", ""])
+    results = iter([RunDirectoryError("in use by pid 2"), 0])
+
+    def resumed(command):
+        if isinstance(result := next(results), Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(RunLock, "owner", lambda lock: next(owners, ""))
+    monkeypatch.setattr(resume, "POLL_S", 0)
+    monkeypatch.setattr(resume, "_resume", resumed)
+    assert rlpyt_command("resume", str(tmp_path), "--wait") == 0
+    assert next(results, None) is None
 
 
 @pytest.mark.parametrize(
