@@ -30,7 +30,7 @@ NOTICE_S, ASKED_S = 1.0, 5.0
 WRITE_RETRY_S = 1.0
 POLL_INTERVAL_S = 0.5  # of requests to end
 LOCK_TRIALS = 10  # others hold the lock briefly to test it
-WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)  # of SLURM before a job's time limit
+WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)  # of clusters before a time limit
 CLUSTER_SIGNALS = (signal.SIGTERM, *WARNINGS)
 INTERRUPTED = "interrupted by the cluster"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -55,7 +55,7 @@ def supervise(job_dir: Path, number: int) -> int:
     attempt |= {"boot": boot()}
     write(path, attempt)
     told = path.with_suffix(".told")
-    if attempt.get("where") == "slurm":
+    if attempt.get("where") != "local":
         for received in CLUSTER_SIGNALS:
             signal.signal(received, lambda *_: _record_reason(told, INTERRUPTED))
     with open(job_dir / "output.log", "ab", buffering=0) as output:
@@ -144,7 +144,7 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.SIG_DFL)
-        for number in WARNINGS if attempt.get("where") == "slurm" else ():
+        for number in WARNINGS if attempt.get("where") != "local" else ():
             signal.signal(number, signal.SIG_IGN)  # handled by this process
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:

@@ -231,6 +231,21 @@ def test_ray_tasks_end_with_their_launcher_and_start_again_with_the_next(tmp_pat
     assert all(attempt.where == "ray" for attempt in attempts)
 
 
+@pytest.mark.slow
+def test_a_ray_task_on_a_machine_that_is_preempted_saves_and_resumes(tmp_path):
+    pytest.importorskip("ray")
+    again = job(0, SAVES, retries=0, resume=job(0).command)
+    sweep = cluster_sweep(tmp_path, [again], "ray", num_cpus=1)
+    launcher = start_launcher(sweep)
+    one = sweep.jobs()[0]
+    until(lambda: one.last_lines() == ["ready"])
+    psutil.Process(one.attempts()[0].pid).send_signal(signal.SIGTERM)  # as to all processes
+    assert launcher.wait(60) == 0
+    first, second = one.attempts()
+    assert first.outcome() == "interrupted by the cluster" and not first.failed
+    assert second.exit_code == 0 and times_done(sweep) == [1]
+
+
 def test_a_program_keeps_its_signal_handlers_when_it_connects_to_ray(monkeypatch):
     """Ray's own handler exits at SIGTERM without the program's."""
     ray = pytest.importorskip("ray")
