@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import signal
 import threading
 import time
@@ -62,7 +63,8 @@ def test_a_killed_actor_begins_anew_and_its_episodes_are_dropped_and_counted(cap
         assert len(infos) == 2  # of the actor that lived
         said = capsys.readouterr().out
         assert "worker 0 (a Ray actor, pid " in said and "2 environments start new episodes" in said
-        assert "died, last seen between batches with environments CountEnv(" in said
+        # Between batches, or in the next one if the kill took a while.
+        assert re.search(r"died, last seen .*environments? .*CountEnv\(", said)
         second = copied(samples)
         samples, infos = sampler.obtain_samples(2)
         assert sampler.interrupted is False
