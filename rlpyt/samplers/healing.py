@@ -126,8 +126,9 @@ class HealingEnv:
         self.broken = True
         self._streak += 1
         self._wait_s = self._limit.count(error, self._streak)
+        summary = summary_of(error).rstrip(".")
         self._limit.lines.append(
-            f"{HEALED}: an environment raised {summary_of(error)}. It is built anew, and its "
+            f"{HEALED}: an environment raised {summary}. It is built anew, and its "
             "episode is dropped."
         )
 
