@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import re
@@ -206,7 +207,7 @@ def _not_a_maker(env_id: str, got: str) -> str:
     )
 
 
-def _module(name: str, kind: str) -> ModuleType:
+def _module(name: str, kind: str, of_file: bool = False) -> ModuleType:
     """Import the module of "module:name" or "file.py:name", also from the current directory.
 
     Raises:
@@ -227,6 +228,8 @@ def _module(name: str, kind: str) -> ModuleType:
         if kind == "env":
             raise ValueError(_not_a_maker(name, f"a part of the standard module {module}"))
         raise ValueError(f"{kind}={name!r} must not be a part of the standard module {module}.")
+    if not of_file:
+        _refuse_other_directory(module, name, kind)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -242,7 +245,7 @@ def _module(name: str, kind: str) -> ModuleType:
 def _module_of_file(path: Path, name: str, kind: str) -> ModuleType:
     """Import the module in a file, of the package to which its directory belongs, if any.
 
-    The directory is added to the search path, so that worker processes find the module, too.
+    The directory becomes the first of the search path, so that worker processes find this module.
     """
     file = path.resolve()
     if not file.is_file():
@@ -250,18 +253,33 @@ def _module_of_file(path: Path, name: str, kind: str) -> ModuleType:
     root, parts = file.parent, [file.stem]
     while (root / "__init__.py").is_file():
         root, parts = root.parent, [root.name, *parts]
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    before = sys.path[:]
+    sys.path[:] = [str(root), *(place for place in before if place != str(root))]
     module = ".".join(parts)
     standard = origin(module) == "standard"
-    found = None if standard else _module(f"{module}:{name.partition(':')[2]}", kind)
+    found = None if standard else _module(f"{module}:{name.partition(':')[2]}", kind, True)
     other = Path(getattr(found, "__file__", None) or "")
     if found is None or other.resolve() != file:
+        sys.path[:] = before  # workers of other runs must not find this file
         which = "a part of Python" if standard else f"{other} here"
         raise ValueError(
             f"{kind}={name!r} has the module name {module}, which is {which}. Rename the file."
         )
     return found
+
+
+def _refuse_other_directory(module: str, name: str, kind: str) -> None:
+    """Raise a ValueError if a module in the current directory was imported from another one."""
+    top = module.partition(".")[0]
+    loaded = getattr(sys.modules.get(top), "__file__", None)
+    here = importlib.machinery.PathFinder.find_spec(top, [os.getcwd()])
+    if not loaded or here is None or not here.has_location or origin(top) != "user":
+        return
+    if Path(str(here.origin)).resolve() != Path(loaded).resolve():
+        raise ValueError(
+            f"{kind}={name!r} is in {here.origin}, but this process has imported {loaded} as "
+            f"{top}. Rename one of them, or use another process."
+        )
 
 
 def find_in_working_directory() -> None:

@@ -1,6 +1,7 @@
 """Classes, functions, arrays and paths as settings of runs, by object and by name."""
 
 import functools
+import importlib.machinery
 import json
 import os
 import sys
@@ -332,6 +333,34 @@ def test_other_environments_are_refused_by_name(env, error, message, file, tmp_p
     (tmp_path / "envs" / "json.py").write_text(MODULE)
     with pytest.raises(error, match=message):
         options_of("ppo", env)
+
+
+def test_a_refused_file_does_not_take_the_place_of_its_namesake(file, tmp_path, monkeypatch):
+    """Workers import modules by name: the directory of the one in use is searched first."""
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "far_env.py").write_text(MODULE)
+    (tmp_path / "others" / "more_envs.py").write_text(MODULE)
+    monkeypatch.delitem(sys.modules, "more_envs", raising=False)
+    rlpyt.make(file)
+    with pytest.raises(ValueError, match="module name far_env"):
+        rlpyt.make("others/far_env.py:Far")
+    found = importlib.machinery.PathFinder.find_spec("far_env")
+    assert found.origin == str(tmp_path / "envs" / "far_env.py")
+    rlpyt.make("others/more_envs.py:Far")  # its directory has a far_env, too
+    rlpyt.make(file)
+    found = importlib.machinery.PathFinder.find_spec("far_env")
+    assert found.origin == str(tmp_path / "envs" / "far_env.py")
+
+
+def test_a_module_of_the_current_directory_is_not_that_of_another(file, tmp_path, monkeypatch):
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "far_env.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path / "envs")
+    rlpyt.make("far_env:Far")
+    monkeypatch.chdir(tmp_path / "others")
+    with pytest.raises(ValueError, match="others/far_env.py, but .*envs/far_env.py"):
+        rlpyt.make("far_env:Far")
+    rlpyt.make("../envs/far_env.py:Far")  # the one that was imported, by its path
 
 
 def test_a_file_of_a_package_is_imported_with_its_name(file, tmp_path):
