@@ -1,5 +1,6 @@
 """What `rlpyt status` shows of a run."""
 
+import json
 import time
 
 import pytest
@@ -33,3 +34,11 @@ def test_status_tells_what_every_process_is_doing(algo, asynchronous, ranks, exp
     )  # fmt: skip
     assert sorted(seen) == expected
     assert not [*(tmp_path / "run").glob("heartbeat*")]
+
+
+def test_the_status_of_somebody_elses_run_imports_nothing(tmp_path, capsys):
+    rlpyt.train("a2c", CountEnv, steps=64, run_dir=tmp_path / "run", sampler=dict(kind="serial"))
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(json.dumps({**config, "env": "no_module:Env"}))
+    assert status.main([str(tmp_path / "run")]) == 0
+    assert "a2c on no_module:Env" in capsys.readouterr().out
