@@ -251,7 +251,7 @@ class TerminalProgress(ProgressHook):
 
 def console_of(stream: TextIO) -> Console | None:
     """Return a console if the stream is a terminal on which lines can be redrawn."""
-    if not stream.isatty():
+    if getattr(stream, "closed", False) or not stream.isatty():
         return None
     from rich.console import Console
 

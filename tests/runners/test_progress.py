@@ -293,3 +293,9 @@ def test_the_view_of_a_script_is_erased_while_the_logger_prints(monkeypatch):
 def test_a_sparkline_spans_the_numbers():
     assert sparkline([2.0, 9.0, 5.5]) == "▁█▅"
     assert sparkline([3.0, 3.0]) == "▁▁"
+
+
+def test_a_closed_output_is_no_terminal():
+    stream = io.StringIO()
+    stream.close()
+    assert progress.console_of(stream) is None
