@@ -217,7 +217,8 @@ class CheckpointedRunner(BaseRunner):
         self.start_itr = self.itr + 1
         marks = state.get("tables", {})
         changed = logger.changed_tables(marks)
-        logger.rewind(self._iteration_column, state["itr"], marks)
+        steps = self.start_itr * self.itr_batch_size
+        logger.rewind(self._iteration_column, state["itr"], marks, steps)
         for name in changed:
             warnings.warn(
                 f"{name} was changed after the checkpoint: its first rows differ. New rows are "

@@ -182,7 +182,7 @@ class SyncRlMixin(Ranked):
             saved = load_checkpoint(directory).state.get("torchrun")
         except CheckpointError:
             if restarts or here.run_id:
-                logger.rewind("Diagnostics/Iteration", -1)  # drop rows of earlier attempts
+                logger.rewind("Diagnostics/Iteration", -1, step=-1)  # drop rows of earlier attempts
             return
         if restarts or (here.run_id and saved == here.run_id):
             self.resume_from = directory

@@ -259,6 +259,20 @@ def test_rewind_deletes_rows_that_a_resumed_run_writes_again(tmp_path):
     ]
 
 
+def test_tensorboard_shows_rows_that_a_resumed_run_writes_again_once(tmp_path):
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    for first, last in ((0, 4), (2, 5)):  # stopped at 4, resumed after 1
+        logger.set_tf_summary_dir(tmp_path)
+        if first:
+            logger.rewind("Itr", first - 1, step=10 * first - 10)
+        for itr in range(first, last):
+            logger.set_iteration(10 * itr)
+            dump(x=100 * first + itr)
+        logger.set_tf_summary_dir(None)
+    found = accumulators.EventAccumulator(str(tmp_path)).Reload().Scalars("x")
+    assert [(e.step, e.value) for e in found] == [(0, 0), (10, 1), (20, 202), (30, 203), (40, 204)]
+
+
 def test_a_session_restores_the_logger(tmp_path):
     kept, own = [], []
     logger.add_sink(CallbackSink(lambda row, step: kept.append((row, step))))

@@ -176,7 +176,13 @@ class Logger:
         """Set the ``step`` given to sinks with subsequent rows; runners set environment steps."""
         self._step = int(iteration)
 
-    def rewind(self, key: str, value: float, marks: Mapping[str, Any] | None = None) -> None:
+    def rewind(
+        self,
+        key: str,
+        value: float,
+        marks: Mapping[str, Any] | None = None,
+        step: int | None = None,
+    ) -> None:
         """Delete table rows with more than ``value`` in column ``key``, and those after a mark.
 
         For a run resumed from a checkpoint that is older than its last row. Ranks other than the
@@ -185,10 +191,13 @@ class Logger:
         Args:
             key, value: column, and its largest value to keep.
             marks: result of ``table_marks``; ignored for files that were changed since.
+            step: last step whose rows TensorBoard keeps; ``None``: it keeps all.
         """
         for name, table in self._tables.items() if not self._disabled else ():
             mark = (marks or {}).get(os.path.basename(name))
             cast(CsvSink, table.output).rewind(key, value, mark)
+        if self._summary is not None and step is not None:
+            self._summary.rewind(step)
 
     def table_marks(self) -> dict[str, Any]:
         """Return the current position in each table, by file name, for a checkpoint."""

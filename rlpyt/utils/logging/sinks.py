@@ -282,6 +282,13 @@ class TensorBoardSink:
         for name, value in numbers_of(row).items():
             self.writer.add_scalar(name, value, step)
 
+    def rewind(self, step: int) -> None:
+        """Let TensorBoard leave out earlier rows of later steps, which a resumed run repeats."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        start = SessionLog(status=SessionLog.START)
+        self.writer._get_file_writer().add_event(Event(session_log=start), step + 1)
+
     def attach(self, path: Path, step: int) -> None:
         """Write an image, or the numbers of a JSON file as scalars."""
         self.write(numbers_in_file(path), step)
