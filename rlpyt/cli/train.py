@@ -45,7 +45,7 @@ from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, flattened
-from rlpyt.utils.recorded import has_marks
+from rlpyt.utils.recorded import describe, has_marks, rebuild
 from rlpyt.utils.text import counted
 
 EXAMPLE = "ppo"  # algorithm shown by --help if none is given
@@ -183,7 +183,7 @@ def _warn_of_changed_flags(run_dir: Path, options: RunOptions, seeds: Sequence[i
     fields = plain_fields(algorithm_class(options.algo_name))
     defaults = {name: item.default for name, item in fields.items()}
     given = _by_flag(in_this_process(options) if members else options, defaults)
-    has = _by_flag(own, defaults)
+    has = _by_flag(own, describe(defaults), recorded=True)
     if torchrun.place() is not None:
         given["ranks"] = has["ranks"]
     if members:
@@ -198,11 +198,19 @@ def _warn_of_changed_flags(run_dir: Path, options: RunOptions, seeds: Sequence[i
         )
 
 
-def _by_flag(options: RunOptions, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a resumed run keeps, by flag; those of the algorithm complete."""
+def _by_flag(
+    options: RunOptions, defaults: Mapping[str, Any], recorded: bool = False
+) -> dict[str, Any]:
+    """Return the options that a resumed run keeps, by flag; those of the algorithm complete.
+
+    Those of a file are ``recorded``: parts are described there already.
+    """
     free = {"steps": 0, "device": "", "algo": {**defaults, **options.algo}}
-    described = flattened(options.updated(free).described())
-    return {name.replace("_", "-"): value for name, value in described.items()}
+    described = options.updated(free).described()
+    if recorded:
+        described = rebuild(described, find=str)  # once less; there are no names
+    flat = flattened(described)
+    return {name.partition(".$")[0].replace("_", "-"): value for name, value in flat.items()}
 
 
 def _seeds(args: Sequence[str]) -> list[int] | None:

@@ -18,10 +18,12 @@ import torch
 
 import rlpyt
 from rlpyt.algos.pg.ppo import PPO
-from rlpyt.cli import resume
+from rlpyt.cli import resume, train
 from rlpyt.cli.main import COMMANDS, has_workers, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.export import SUFFIXES
+from rlpyt.experiments.options import read_config
+from rlpyt.experiments.settings import default_options
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName
@@ -731,6 +733,14 @@ def test_flags_that_a_resumed_run_does_not_take_are_named(tmp_path, capsys, recw
     other = ("dqn", "CartPole-v1", "--run-dir", str(run_dir), "--resume", "auto")
     assert rlpyt_command("train", *other) == 2
     assert "is a run of ppo on CartPole-v1, got dqn on" in capsys.readouterr().err
+
+
+def test_settings_that_are_tuples_do_not_differ_from_those_of_a_file(tmp_path):
+    options = default_options("ppo", "CartPole-v1")
+    options = options.updated({"algo": {"optim_kwargs": {"betas": (0.5, 0.9)}}})
+    options.write(tmp_path)
+    own, _ = read_config(tmp_path, trust=True)
+    assert train._by_flag(own, {}, recorded=True) == train._by_flag(options, {})
 
 
 def test_other_seeds_than_those_of_a_resumed_population_are_named(tmp_path, recwarn):
