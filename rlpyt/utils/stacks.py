@@ -12,7 +12,8 @@ from rlpyt.utils.shared import anonymous_file
 
 LONGEST_DUMP = 10_000  # characters
 NOISE = re.compile(r"(?m)^(  File .*(/multiprocessing/|<string>).*|Extension modules.*)\n?")
-ASK = getattr(signal, "SIGUSR1", None)  # signal by which a parent requests stacks
+# Signal by which a parent requests stacks. SIGUSR1 stops a run.
+ASK = getattr(signal, "SIGUSR2", None)
 
 
 class StackFile:
