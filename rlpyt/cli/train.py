@@ -208,7 +208,8 @@ def _by_flag(
     free = {"steps": 0, "device": "", "algo": {**defaults, **options.algo}}
     described = options.updated(free).described()
     if recorded:
-        described = rebuild(described, find=str)  # once less; there are no names
+        # Undo the second description of what the file describes; nothing is imported for it.
+        described = rebuild(described, find=str)
     flat = flattened(described)
     return {name.partition(".$")[0].replace("_", "-"): value for name, value in flat.items()}
 

@@ -1,4 +1,4 @@
-"""What `rlpyt status` shows of a run."""
+"""The status of runs that `rlpyt status` shows."""
 
 import json
 import time

@@ -98,7 +98,7 @@ def test_a_batch_in_which_an_actor_dies_is_collected_anew_in_its_rows(tmp_path):
 
 @pytest.mark.parametrize("fault", ["raise", "kill"])
 def test_with_on_fault_what_a_broken_episode_recorded_is_void(fault, tmp_path):
-    """As in other samplers, so that a replay voids what it has stored of the episode."""
+    """A replay can then void what it has stored of the episode, as with other samplers."""
     own = dict(fault=fault, at=8, victim=2, tally=str(tmp_path / "tally"), length=LENGTH)
     sampler = started(EchoAgent(), T, B, EnvCls=FaultyEnv, env_kwargs=own, on_fault="restart")
     rows, n_void = HealedRows(B), []
