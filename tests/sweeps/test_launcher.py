@@ -156,15 +156,16 @@ def test_only_one_of_two_supervisors_runs_an_attempt(tmp_path):
 
 
 def test_the_run_of_a_killed_supervisor_ends_and_is_retried(tmp_path):
-    code = f"import os, time; time.sleep(0 if os.path.exists('{{sweep}}/now') else 60); {COUNTS}"
+    code = (
+        "import os, time\nfirst = not os.path.exists('{sweep}/begun')\nopen('{sweep}/begun', 'w')\n"
+        f"time.sleep(60 if first else 0)\n{COUNTS}"
+    )
     sweep = sweep_of(tmp_path, [job(0, code)])
     first = start_launcher(sweep)
-    until(lambda: states(sweep) == ["running"] and sweep.jobs()[0].attempts()[0].pid)
+    until((tmp_path / "begun").exists)
     supervisor = psutil.Process(sweep.jobs()[0].attempts()[0].pid)
-    until(supervisor.children)
     (child,) = supervisor.children()
     supervisor.kill()
-    (tmp_path / "now").touch()  # not before: the first run may still be starting
     assert first.wait(30) == 0
     assert is_gone(child)
     lost, done = sweep.jobs()[0].attempts()
