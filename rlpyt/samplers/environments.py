@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import signal
 import sys
 import threading
 import warnings
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
 
 Around = Callable[[], contextlib.AbstractContextManager[None]]
-CLOSE_S = 10.0  # seconds after which a close that does not return is reported
+CLOSE_S, GIVE_UP_S = 10.0, 30.0  # after which a close that does not return is said, interrupted
 NOT_CLOSED = (
-    f"rlpyt: warning: close() of {{}} has not returned for {CLOSE_S:g} s, so this process waits. "
-    "Correct it, or stop with Ctrl-C."
+    f"rlpyt: warning: close() of {{}} has not returned for {CLOSE_S:g} s. It is interrupted after "
+    f"{GIVE_UP_S:g} s, unless it is inside native code. Correct it, or stop with Ctrl-C."
 )
 
 
@@ -135,16 +136,43 @@ def _signature(space: object) -> tuple[Any, ...]:
 
 
 def close_quietly(envs: Iterable[Any]) -> None:
-    """Close environments, ignoring errors; say so if one does not return."""
+    """Close environments, ignoring errors; say so if one does not return, and interrupt it."""
     for env in envs:
         name = type(getattr(env, "unwrapped", env)).__name__
-        late = threading.Timer(CLOSE_S, say, (NOT_CLOSED.format(name), sys.stderr))
-        late.daemon = True
-        with contextlib.suppress(RuntimeError):  # no thread starts while the interpreter ends
-            late.start()
-        with contextlib.suppress(Exception, SystemExit, GeneratorExit):
+        with (
+            contextlib.suppress(Exception, SystemExit, GeneratorExit),
+            _later(CLOSE_S, say, NOT_CLOSED.format(name), sys.stderr),
+            _interrupted(GIVE_UP_S),
+        ):
             env.close()
-        late.cancel()
+
+
+@contextlib.contextmanager
+def _later(seconds: float, function: Callable[..., Any], *args: Any) -> Iterator[None]:
+    """Call a function in a thread, unless the block ends before."""
+    timer = threading.Timer(seconds, function, args)
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):  # no thread starts while the interpreter ends
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextlib.contextmanager
+def _interrupted(seconds: float) -> Iterator[None]:
+    """Raise SystemExit in a block of the main thread that lasts for longer."""
+    main = threading.main_thread()
+    if threading.current_thread() is not main or main.ident is None:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: sys.exit())
+    try:
+        with _later(seconds, signal.pthread_kill, main.ident, signal.SIGALRM):
+            yield
+    finally:
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,10 @@
 """Environments of a sampler: what their constructors warn of is said once."""
 
+import signal
+import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -198,6 +201,25 @@ def test_a_close_that_does_not_return_is_said(monkeypatch, capsys):
     close_quietly([Slow(), CountEnv()])
     said = capsys.readouterr().err
     assert said.count("close()") == 1 and "close() of Slow has not returned" in said
+
+
+def test_a_close_that_never_returns_is_interrupted(monkeypatch):
+    monkeypatch.setattr(environments, "GIVE_UP_S", 0.05)
+    handler, closed = signal.getsignal(signal.SIGALRM), []
+
+    class Stuck:
+        def close(self):
+            try:
+                threading.Event().wait()
+            except Exception:
+                closed.append("no exception that an environment would catch")
+
+    close_quietly([Stuck(), SimpleNamespace(close=lambda: closed.append("the next"))])
+    assert closed == ["the next"] and signal.getsignal(signal.SIGALRM) is handler
+    thread = threading.Thread(target=close_quietly, args=([SimpleNamespace(close=closed.clear)],))
+    thread.start()  # as a training that is not in the main thread
+    thread.join()
+    assert closed == []
 
 
 def pendulum(bound=2.0):
