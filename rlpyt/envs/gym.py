@@ -35,7 +35,7 @@ from rlpyt.envs.normalizers import keys_of_statistics, with_raw_rewards
 from rlpyt.spaces.action_mask import FIELD, has_mask, unwrapped
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from rlpyt.utils.checks import whole_number
+from rlpyt.utils.seed import saved_seed
 
 _array = np.ndarray
 _new_tuple = tuple.__new__  # twice as fast as calling the named tuple
@@ -237,8 +237,7 @@ class GymEnvWrapper(EnvLayer):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restore a state of an equally constructed environment; see ``gym_state.set_state``."""
         gym_state.set_state(self.env, state)
-        seed = state["next_seed"]
-        self._next_seed = None if seed is None else whole_number("next_seed", seed, 0)
+        self._next_seed = saved_seed(state)
 
     @property
     def horizon(self) -> int | None:

@@ -32,6 +32,7 @@ from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedtuple_class
+from rlpyt.utils.seed import saved_seed
 
 Observation = NDArray[np.float32]
 
@@ -78,7 +79,7 @@ class ToyEnv(Env):
         for name in self._state:
             setattr(self, name, unpack(state[name]))
         set_rng(self._rng, state["rng"])
-        self._next_seed = state["next_seed"]
+        self._next_seed = saved_seed(state)
 
 
 class BanditEnv(ToyEnv):

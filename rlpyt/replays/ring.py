@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.replays.memory import Memory, Part
+from rlpyt.utils.checks import whole_number
 
 
 class Ring(Part):
@@ -57,7 +58,7 @@ class Ring(Part):
 
     def load(self, written: int, oldest: int) -> None:
         """Load the cursor of a saved ring."""
-        self._count[:] = written, oldest
+        self._count[:] = whole_number("written", written, 0), whole_number("oldest", oldest, 0)
 
     @property
     def has_void(self) -> bool:

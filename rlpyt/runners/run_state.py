@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlpyt.runners.usage import PhaseClock
+from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import AttrDict
 
 SAVED_FIELDS = (
@@ -77,6 +78,8 @@ class RunState:
         self.opt_infos = {name: [+x for x in values] for name, values in saved["opt_infos"].items()}
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         now = time.monotonic()
+        for name in ("cum_time", "time_since_row"):
+            check_range(name, saved[name], low=0.0, finite=True)
         self.start_time, self.last_time = now - saved["cum_time"], now - saved["time_since_row"]
         self.clock.load(saved.get("phases_since_row", {}))
         for name in SAVED_FIELDS:

@@ -9,12 +9,12 @@ import random
 import secrets
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.checks import scalar
+from rlpyt.utils.checks import scalar, whole_number
 
 seed_: int | None = None  # last argument of set_seed
 
@@ -160,6 +160,16 @@ def set_envs_seeds(
     for env, rank in zip(envs, ranks, strict=True):
         if callable(getattr(env, "seed", None)):
             env.seed(env_seed(seed, rank, purpose))
+
+
+def saved_seed(state: Mapping[str, Any]) -> int | None:
+    """Return the seed of the next reset from the saved state of an environment, if it has one.
+
+    Raises:
+        TypeError, ValueError: it is no seed.
+    """
+    seed = state["next_seed"]
+    return None if seed is None else whole_number("next_seed", seed, 0)
 
 
 def _sequence(seed: int, purpose: str, rank: int) -> np.random.SeedSequence:

@@ -297,7 +297,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return flattened(read_json(path, "a dictionary of settings"))
     except (OSError, ValueError, TypeError) as error:
-        warnings.warn(f"settings in {path} are ignored, since it is not readable: {error}.")
+        warnings.warn(f"settings in {path} are ignored, since it is not readable: {error}")
         return {}
 
 

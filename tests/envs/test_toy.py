@@ -274,6 +274,8 @@ def test_toys_go_on_bit_for_bit_from_a_saved_state(make):
     for _ in range(2):
         fresh.set_state(state)
         assert run(fresh, 50) == expected
+    with pytest.raises(ValueError, match="next_seed"):
+        fresh.set_state({**state, "next_seed": -1})
 
 
 @pytest.mark.parametrize("make", TOYS)

@@ -153,6 +153,7 @@ def test_a_table_with_rows_after_the_checkpoint_is_not_warned_of(run_dir, recwar
         (("algo", "optimizer", "state", 0, "step"), torch.ones(0), r"step must have shape ()"),
         (("counters", "opt_infos", "loss"), ["x"], "does not match"),
         (("counters", "last_logged_itr"), None, "does not match"),
+        (("counters", "time_since_row"), torch.ones(1), "must be a number"),
         (("algo", "update_counter"), {}, "update_counter={} must be a whole number"),
         (("sampler", "stations", 0, "envs", 0, "next_seed"), 1.5, "next_seed=1.5 must be a whole"),
         (("sampler", "stations", 0, "envs", 0, "next_seed"), -1, "next_seed=-1 must be at least 0"),

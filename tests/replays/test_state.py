@@ -70,6 +70,13 @@ def test_a_state_of_another_replay_is_refused():
         make(LOCAL[1], alpha=0.5, input_priorities=True)[0].load_state_dict(state)
 
 
+@pytest.mark.parametrize("name, value", [("written", 1.5), ("oldest", -1)])
+def test_a_cursor_that_is_no_number_of_rows_is_refused(name, value):
+    replay, _ = make(LOCAL[0])
+    with pytest.raises((TypeError, ValueError), match=name):
+        replay.load_state_dict({**replay.state_dict(), name: value})
+
+
 def test_a_state_of_too_many_final_observations_is_refused():
     replay, episodes = make(LOCAL[0])
     episodes.p_cut = 0.5

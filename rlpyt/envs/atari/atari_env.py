@@ -24,6 +24,7 @@ from rlpyt.envs.traj_info import TrajInfo
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.old_names import OldName
+from rlpyt.utils.seed import saved_seed
 
 W, H = (80, 104)  # half the screen, cropped by one row above and below
 Frame = NDArray[np.uint8]
@@ -291,7 +292,7 @@ class AtariEnv(Env):
         self._lives, self._step_counter = int(state["lives"]), int(state["step_counter"])
         self._held = import_extra("ale_py").Action(int(state["held"]))
         set_rng(self._rng, state["rng"])
-        self._next_seed = state["next_seed"]
+        self._next_seed = saved_seed(state)
 
     def render(
         self, wait: int | str = 10, show_full_obs: bool = False, mode: str | None = None

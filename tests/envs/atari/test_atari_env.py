@@ -236,6 +236,8 @@ def test_a_state_of_another_game_is_refused():
         AtariEnv("pong").set_state(state)
     with pytest.raises(ValueError, match=r"\(2, 104, 80\).*\(4, 104, 80\)"):
         AtariEnv("breakout", num_img_obs=2).set_state(state)
+    with pytest.raises(TypeError, match="next_seed"):
+        AtariEnv("breakout").set_state({**state, "next_seed": 1.5})
 
 
 def test_options_for_size_colour_and_actions(capfd):
