@@ -15,9 +15,13 @@ from tests.runners.test_minibatch_rl import B, T, runner_for
 
 @pytest.fixture
 def signals():
-    with StopSignals() as signals:
-        signals.at_once = False
-        yield signals
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored under nohup
+    try:
+        with StopSignals() as signals:
+            signals.at_once = False
+            yield signals
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def send(*numbers):
