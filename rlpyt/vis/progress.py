@@ -55,8 +55,12 @@ def find_runs(*paths: PathLike) -> list[Path]:
 
 
 def _run_dirs(path: Path) -> list[Path]:
-    """Return the directories at or below a path that contain a progress.csv, following links."""
+    """Return the directories at or below a path that contain a progress.csv.
+
+    Links are followed, except those to directories that contain the path, such as ``/``.
+    """
     found, seen = [], set()
+    root = Path(os.path.realpath(path))
     waiting = [str(path)]
     while waiting:
         for directory, inner, files in os.walk(waiting.pop(0)):
@@ -67,7 +71,8 @@ def _run_dirs(path: Path) -> list[Path]:
             seen.add(real)
             inner[:] = sorted(name for name in inner if not name.startswith(ASIDE))
             links = (os.path.join(directory, name) for name in inner)
-            waiting += filter(os.path.islink, links)  # later, so that runs have their own path
+            later = filter(os.path.islink, links)  # so that runs have their own path
+            waiting += (link for link in later if not root.is_relative_to(os.path.realpath(link)))
             if "progress.csv" in files:
                 found.append(Path(directory))
     return [path.parent] if path.name == "progress.csv" else found

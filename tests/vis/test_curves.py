@@ -119,6 +119,9 @@ def test_a_run_reached_by_several_paths_counts_once(tmp_path, monkeypatch):
     links.mkdir()
     (links / "best").symlink_to(run)
     assert find_runs(links) == [links / "best"]
+    write_run(tmp_path / "outside", [1])
+    (links / "up").symlink_to(tmp_path)
+    assert find_runs(links) == [links / "best"]
 
 
 def test_labels_are_the_same_for_all_seeds(tmp_path):
