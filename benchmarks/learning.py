@@ -87,6 +87,7 @@ HIDDEN_CHEETAH = (
     "--steps 300000 --agent.model '{\"init_log_std\": -1.0}' --algo.minibatches 8"
 )
 WITHOUT = '--env-args \'{{"without": "{}"}}\''
+TQC = '--agent.args \'{"q_model_kwargs": {"n_quantiles": 25}}\' --algo.n-drop-quantiles 2'
 DROQ = '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\''
 
 
@@ -198,6 +199,9 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("vtrace-CartPole", "train vtrace CartPole-v1 --steps 300000", ">= 475"),
         Experiment("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", ">= -100"),
         Experiment("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250"),
+        Experiment("ppo-LunarLander", "train ppo LunarLander-v3 --steps 1000000", ">= 200"),
+        Experiment("ppo-BipedalWalker", "train ppo BipedalWalker-v3 --steps 2000000", ">= 300",
+                   cheap=False),
         Experiment("ppo-memory-lstm", f"train {MEMORY[0]} --agent.recurrent", "near 1"),
         Experiment("a2c-memory-lstm", f"train {MEMORY[1]} --agent.recurrent", "near 1"),
         Experiment("vtrace-memory-lstm", f"train {MEMORY[2]} --agent.recurrent", "near 1"),
@@ -223,6 +227,7 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", ">= 475"),
         Experiment("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", ">= 475"),
         Experiment("pqn-CartPole", "train pqn CartPole-v1 --steps 500000", ">= 475"),
+        Experiment("dqn-Acrobot", "train dqn Acrobot-v1 --steps 100000", ">= -100"),
         Experiment("r2d1-memory", "train r2d1 toy/memory", "near 1"),
         Experiment("dqn-memory", "train dqn toy/memory --steps 20000", "cannot: chance is 0.5"),
     ],
@@ -231,7 +236,9 @@ TABLES: dict[str, list[Experiment]] = {
             _few(f"{algo}-{game}", f"train {algo} MinAtar/{game}-v1 --steps 1000000 "
                  "--torch-threads 1", "a curve", cheap=False, seeds=seeds)
             for game in MINATAR
-            for algo, seeds in (("ppo", (*NEW_SEEDS, 113, 114)), ("pqn", REPORT_SEEDS))
+            for algo, seeds in (("ppo", (*NEW_SEEDS, 113, 114)), ("pqn", REPORT_SEEDS),
+                                ("dqn", REPORT_SEEDS))
+            if algo != "dqn" or game in MINATAR[:2]
         ),
     ],
     "minatar-breakout": [
@@ -244,6 +251,7 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("td3-Pendulum", "train td3 Pendulum-v1 --steps 20000", ">= -200"),
         Experiment("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", ">= -200"),
         Experiment("sac_v-Pendulum", "train sac_v Pendulum-v1 --steps 20000", ">= -200"),
+        Experiment("tqc-Pendulum", f"train sac Pendulum-v1 --steps 20000 {TQC}", ">= -200"),
     ],
     "control": [
         *(
@@ -402,6 +410,7 @@ COMPARISONS: dict[str, list[tuple[str, str]]] = {
 FIGURES: dict[str, tuple[str, list[str]]] = {
     "cartpole": ("CartPole", ["ppo-CartPole", "a2c-CartPole", "vtrace-CartPole"]),
     "acrobot": ("Acrobot", ["ppo-Acrobot"]),
+    "box2d": ("LunarLander and BipedalWalker", ["ppo-LunarLander", "ppo-BipedalWalker"]),
     "pendulum": ("Pendulum", ["ppo-Pendulum"]),
     "memory": ("Memory", ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"]),
     "published-ppo": ("PPO on HalfCheetah and Hopper", ["ppo-HalfCheetah", "ppo-Hopper"]),
@@ -410,12 +419,15 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
         "iqn-CartPole", "pqn-CartPole",
     ]),
+    "q-acrobot": ("Acrobot", ["dqn-Acrobot"]),
     "q-memory": ("Memory", ["r2d1-memory", "dqn-memory"]),
     "minatar": ("MinAtar", [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")]),
+    "minatar-q": ("DQN and PQN on MinAtar",
+                  [f"{algo}-{game}" for game in MINATAR[:2] for algo in ("dqn", "pqn")]),
     "minatar-breakout": ("MinAtar Breakout",
                 ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"]),
     "q-pendulum": ("Pendulum, off-policy",
-                   ["ddpg-Pendulum", "td3-Pendulum", "sac-Pendulum", "sac_v-Pendulum"]),
+                   [f"{algo}-Pendulum" for algo in ("ddpg", "td3", "sac", "sac_v", "tqc")]),
     "async-cartpole": ("DQN on CartPole, in one process and asynchronous",
                        ["dqn-CartPole", "async-dqn-CartPole"]),
     "async-pendulum": ("SAC on Pendulum, in one process and asynchronous",
@@ -439,7 +451,7 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
 FAMILIES = (
     ("ppo", "a2c", "vtrace", "impala", "r2d1"),
     ("dqn", "ddqn", "catdqn", "rainbow", "qrdqn", "iqn", "pqn"),
-    ("sac", "td3", "ddpg", "sac_v", "crossq"),
+    ("sac", "td3", "ddpg", "sac_v", "crossq", "tqc"),
 )
 # Published curves that a figure shows beside those of its runs.
 BESIDE = {"published-ppo": ["PPO (on-policy)"], "published-crossq": ["CrossQ", "SAC"]}
@@ -450,15 +462,23 @@ OVERVIEW = {
     "solved": [
         *(f"{algo}-CartPole" for algo in ("ppo", "a2c", "vtrace", "dqn", "ddqn", "catdqn")),
         *(f"{algo}-CartPole" for algo in ("rainbow", "qrdqn", "iqn", "pqn")),
-        *("async-dqn-CartPole", "async-impala-CartPole", "ppo-Acrobot"),
-        *(f"{algo}-Pendulum" for algo in ("ppo", "ddpg", "td3", "sac", "sac_v")),
+        *("async-dqn-CartPole", "async-impala-CartPole"),
+        *("ppo-Acrobot", "dqn-Acrobot", "ppo-LunarLander", "ppo-BipedalWalker"),
+        *(f"{algo}-Pendulum" for algo in ("ppo", "ddpg", "td3", "sac", "sac_v", "tqc")),
         "async-sac-Pendulum",
         *("ppo-memory-lstm", "a2c-memory-lstm", "vtrace-memory-lstm", "async-impala-memory-lstm"),
     ],
-    "minatar": [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")],
+    "minatar": [
+        f"{algo}-{game}"
+        for game in MINATAR
+        for algo in ("ppo", "pqn", "dqn")
+        if f"{algo}-{game}" in EXPERIMENTS
+    ],
 }
 LEVELS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "toy/memory": 0.95}
+LEVELS |= {"LunarLander-v3": 200.0, "BipedalWalker-v3": 300.0}
 WITH = {
+    "tqc-Pendulum": ", quantile critics (TQC)",
     "ddqn-CartPole": ", double, dueling, prioritized",
     **{f"async-{name}": ", asynchronous" for name in ("dqn-CartPole", "impala-CartPole")},
     "async-sac-Pendulum": ", asynchronous",

@@ -33,6 +33,7 @@ html_theme = "furo"
 html_title = f"rlpyt {release}"
 html_static_path = ["images/halfcheetah.mp4", "images/halfcheetah-poster.png", "site.css"]
 html_css_files = ["site.css"]
+html_search_scorer = str(ROOT / "docs" / "search.js")
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "text"  # of blocks without a language, which are commands and output

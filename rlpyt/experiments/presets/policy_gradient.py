@@ -118,6 +118,20 @@ TUNED: dict[str, dict[str, Parts]] = {
         # At gamma = 0.99 returns of -1500 dominate the value loss; a shorter horizon suffices.
         "ppo": {"algo": {"discount": 0.9, "epochs": 10, "minibatches": 8}},
     },
+    "LunarLander-v3": {
+        "ppo": {
+            "steps": 1_000_000,
+            "sampler": {"kind": "serial", "batch_T": 512, "batch_B": 16},
+            "algo": {
+                "learning_rate": 3e-4,
+                "discount": 0.999,
+                "gae_lambda": 0.98,
+                "entropy_loss_coeff": 0.01,
+                "epochs": 4,
+                "minibatches": 128,
+            },
+        },
+    },
     "HalfCheetah-v5": {
         # Unit standard deviations are too noisy: 300k steps gave returns of about 500, compared
         # with about 3000 for exp(-1).
