@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Adam, AdamW
 
 from rlpyt.algos.optim import CLIP_EPS, GradientStep
+from rlpyt.models.unit_norm import project
 
 Place = tuple[dict[str, Any], str]  # a dictionary with a tensor, and its key
 # Updates in place, of the exact classes.
@@ -129,6 +130,9 @@ class StackedStep:
             self._give(sound, gradients)
             for k in sound:
                 steps[k].optimizer.step()
+        else:
+            for step in steps:
+                project(step.vectors)
         return results
 
     def _gradients(self, total: Tensor, stacks: Sequence[Tensor]) -> list[Tensor | None]:

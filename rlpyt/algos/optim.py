@@ -16,6 +16,7 @@ from rlpyt.algos.eager_optimizer import exclude_compiler, step_eagerly
 from rlpyt.algos.optim_state import merge_states, state_of
 from rlpyt.algos.untrained import warn_without_gradient
 from rlpyt.errors import NonFiniteError, NonFiniteGradient
+from rlpyt.models.unit_norm import Vectors, project
 from rlpyt.utils.processes import keep_freed_memory
 
 RATE = "learning_rate"  # name of the learning rate, if there is one
@@ -45,6 +46,7 @@ class ParameterGroup:
             its own norm and limit.
         names: parameter names, for messages.
         rate: name of the learning rate, a setting.
+        vectors: parameters to project to a constant length after each step.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ParameterGroup:
     n_members: int | None = None
     names: dict[torch.nn.Parameter, str] = field(default_factory=dict)
     rate: str = RATE
+    vectors: list[Vectors] = field(default_factory=list)
 
     def norms(self) -> torch.Tensor | None:
         """Return the gradient norms, [1] or [E], or ``None`` without gradients."""
@@ -141,6 +144,9 @@ class GradientStep:
             name = getattr(OptimCls, "__name__", OptimCls)
             raise ValueError(f"{name} rejects {settings}: {error}") from error
         step_eagerly(self.optimizer)
+        self.vectors = [vectors for network in groups for vectors in network.vectors]
+        if self.vectors:
+            self.optimizer.register_step_post_hook(lambda *_: project(self.vectors))
         # Names of networks that had a gradient, or have nothing to train.
         self._with_gradient = {network.name for network in groups if not network.parameters}
         self._warned_of_rate = False

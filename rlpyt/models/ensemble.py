@@ -8,6 +8,7 @@ must be adjacent: 3.9 ms instead of 7.8.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +16,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlpyt.models.mlp import check_residual, run_layers
-from rlpyt.models.normalization import Normalization, make_normalization
+from rlpyt.models.normalization import (
+    Normalization,
+    RmsNorm,
+    has_unit_weights,
+    make_normalization,
+)
 from rlpyt.models.recurrent import HeadInputs
 from rlpyt.models.residual import residual_layers
+from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 
 State = dict[str, Tensor]
@@ -38,10 +45,10 @@ class EnsembleLinear(nn.Module):
         self, n_members: int, in_features: int, out_features: int, rows: bool = False
     ) -> None:
         super().__init__()
-        self.rows = rows
+        self.rows, self.in_features = rows, in_features
         members = [nn.Linear(in_features, out_features) for _ in range(n_members)]
         self.weight = nn.Parameter(torch.stack([m.weight.detach() for m in members]))
-        self.bias = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
+        self.bias: Any = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Return [E, out, N] for [E, in, N] or a common [in, N]; transposed with ``rows``.
@@ -59,6 +66,18 @@ class EnsembleLinear(nn.Module):
     def extra_repr(self) -> str:
         """Return the sizes, for ``print(model)``."""
         return f"{len(self.weight)} x ({self.weight.shape[2]} -> {self.weight.shape[1]})"
+
+
+class EnsembleProduct(EnsembleLinear):
+    """`EnsembleLinear` of rows without biases."""
+
+    def __init__(self, n_members: int, in_features: int, out_features: int) -> None:
+        super().__init__(n_members, in_features, out_features, rows=True)
+        self.bias = None
+
+    def forward(self, x: Tensor, member: int | None = None) -> Tensor:
+        """Return [E, N, out] for [E, N, in] or a common [N, in]; see `EnsembleLinear`."""
+        return x @ (self.weight.mT if member is None else self.weight[member].T)
 
 
 class EnsembleLayerNorm(nn.Module):
@@ -145,7 +164,7 @@ class EnsembleMlp(nn.Module):
         dropout: dropout rate of each hidden layer's outputs, before layer normalization.
         normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output; see
             `MlpModel`.
-        residual: "simba" or "bro", residual blocks; see `MlpModel`.
+        residual: "simba", "bro" or "flashsac", residual blocks; see `MlpModel`.
     """
 
     def __init__(
@@ -164,8 +183,10 @@ class EnsembleMlp(nn.Module):
         self.n_members = E = n_members
         self.columns = E is not None and not layer_norm and residual is None
 
-        def linear(a: int, b: int) -> nn.Module:
-            return nn.Linear(a, b) if E is None else EnsembleLinear(E, a, b, not self.columns)
+        def linear(a: int, b: int, bias: bool = True) -> nn.Module:
+            if E is None:
+                return nn.Linear(a, b, bias)
+            return EnsembleLinear(E, a, b, not self.columns) if bias else EnsembleProduct(E, a, b)
 
         def layer_normalization(size: int, **kwargs: Any) -> nn.Module:
             if E is None:
@@ -176,7 +197,11 @@ class EnsembleMlp(nn.Module):
             check_residual(
                 residual, normalization=normalization, layer_norm=layer_norm, dropout=dropout
             )
-            make = (linear, layer_normalization, nonlinearity_class(nonlinearity), run_layers)
+            batch = partial(make_normalization, "batch", n_members=E)
+            rms = partial(RmsNorm, n_members=E)
+            kinds: dict[str, Callable[..., Any]]
+            kinds = dict(linear=linear, layer=layer_normalization, batch=batch, rms=rms)
+            make = (kinds, nonlinearity_class(nonlinearity), run_layers)
             blocks = residual_layers(residual, hidden_sizes, n_in, n_out, *make)
             self.model = nn.Sequential(*blocks)
             return
@@ -187,8 +212,9 @@ class EnsembleMlp(nn.Module):
             return [make_normalization(normalization, size, E, self.columns)]
 
         layers: list[nn.Module] = normalized(n_in)
+        done = unit if has_unit_weights(normalization) else lambda layer: layer
         for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
-            layers.append(linear(a, b))
+            layers.append(done(linear(a, b)))
             if dropout:
                 layers.append(Dropout(dropout))
             if layer_norm:

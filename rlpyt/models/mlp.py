@@ -1,14 +1,21 @@
 """Multilayer perceptrons (MLPs)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlpyt.models.normalization import Normalization, make_normalization
+from rlpyt.models.normalization import (
+    Normalization,
+    RmsNorm,
+    has_unit_weights,
+    make_normalization,
+)
 from rlpyt.models.residual import residual_layers
+from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
 
@@ -41,8 +48,8 @@ class MlpModel(nn.Module):
             is usual for values); ``None``: PyTorch's initial weights.
         normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output, or
             a dictionary with further arguments of `BatchRenorm1d`; ``None``: none.
-        residual: "simba" or "bro": each hidden size is a residual block, see `residual_layers`;
-            ``None``: no blocks.
+        residual: "simba", "bro" or "flashsac": each hidden size is a residual block, see
+            `residual_layers`; ``None``: no blocks.
 
     Raises:
         ValueError: there is neither a hidden nor an output layer, or ``residual`` is given with
@@ -68,7 +75,10 @@ class MlpModel(nn.Module):
 
         if residual is not None:
             check_residual(residual, normalization=normalization, orthogonal_gain=orthogonal_gain)
-            make = (nn.Linear, nn.LayerNorm, nonlinearity_class(nonlinearity), run_layers)
+            batch = partial(make_normalization, "batch")
+            kinds: dict[str, Callable[..., Any]]
+            kinds = dict(linear=nn.Linear, layer=nn.LayerNorm, batch=batch, rms=RmsNorm)
+            make = (kinds, nonlinearity_class(nonlinearity), run_layers)
             blocks = residual_layers(residual, sizes, input_size, output_size, *make)
             self.model = nn.Sequential(*blocks)
             self._output_size = sizes[-1] if output_size is None else output_size
@@ -78,8 +88,9 @@ class MlpModel(nn.Module):
             return [] if normalization is None else [make_normalization(normalization, size)]
 
         layers: list[nn.Module] = normalized(input_size)
+        done = unit if has_unit_weights(normalization) else lambda layer: layer
         for n_in, n_out in zip([input_size, *sizes], sizes):
-            layers += [nn.Linear(n_in, n_out), nonlinearity_class(nonlinearity)()]
+            layers += [done(nn.Linear(n_in, n_out)), nonlinearity_class(nonlinearity)()]
             layers += normalized(n_out)
         if output_size is not None:
             layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.names import UnknownName
 
-Normalization = str | Mapping[str, Any]  # "batch", or dict(kind="batch_renorm", warmup=1000)
+# "batch", or dict(kind="batch_renorm", warmup=1000, unit_weights=True)
+Normalization = str | Mapping[str, Any]
 # Arguments by kind. Plain batch normalization has no room for a correction.
 KINDS: dict[str, dict[str, Any]] = {"batch": dict(r_max=1.0, d_max=0.0), "batch_renorm": {}}
 
@@ -176,20 +177,56 @@ class _Normalized(torch.autograd.Function):
         return (centered, inverse * sum_gx, sum_g, *[None] * 6)
 
 
+class RmsNorm(nn.Module):
+    """Division of [.., F] by its root mean square (Zhang & Sennrich 2019).
+
+    Args:
+        size: F, number of features.
+        n_members: E, number of networks, each with its own scales, whose samples are rows,
+            [E, N, F]; ``None``: one, without a dimension E.
+        eps: number added to mean squares.
+    """
+
+    has_members = True
+
+    def __init__(self, size: int, n_members: int | None = None, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(*(() if n_members is None else (n_members,)), size))
+
+    def forward(self, x: Tensor, member: int | None = None) -> Tensor:
+        """Normalize [.., F]; with members [E, N, F], or [N, F] of a single ``member``."""
+        weight = self.weight if member is None else self.weight[member]
+        weight = weight if weight.dim() == 1 else weight.unsqueeze(-2)
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps) * weight
+
+
+def has_unit_weights(normalization: Normalization | None) -> bool:
+    """Return True if the weights before normalized features are to have length 1."""
+    return isinstance(normalization, Mapping) and bool(normalization.get("unit_weights", False))
+
+
 def make_normalization(
-    normalization: Normalization, size: int, n_members: int | None = None, columns: bool = False
+    normalization: Normalization,
+    size: int,
+    n_members: int | None = None,
+    columns: bool = False,
+    **more: Any,
 ) -> BatchRenorm1d:
     """Build a normalization: "batch" or "batch_renorm", or a dictionary with further arguments.
+
+    ``unit_weights`` is for the network, see `has_unit_weights`.
 
     Raises:
         UnknownName: there is no such kind.
         TypeError: an argument is unknown.
     """
     kwargs = dict(kind=normalization) if isinstance(normalization, str) else dict(normalization)
+    kwargs.pop("unit_weights", None)
     kind = kwargs.pop("kind", None)
     if kind not in KINDS:
         raise UnknownName("normalization", str(kind), KINDS)
-    return BatchRenorm1d(size, n_members, columns, **{**KINDS[kind], **kwargs})
+    return BatchRenorm1d(size, n_members, columns, **{**KINDS[kind], **kwargs, **more})
 
 
 def batch_norms(network: nn.Module) -> list[BatchRenorm1d]:

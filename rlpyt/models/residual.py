@@ -1,11 +1,12 @@
 """MLPs of residual blocks, for one network or for E networks in one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from rlpyt.models.unit_norm import unit
 from rlpyt.utils.names import UnknownName
 
 Make = Callable[..., Any]  # returns a module
@@ -16,8 +17,10 @@ class Form(NamedTuple):
     """Layers by name, before the blocks, in each block, and after them.
 
     Attributes:
-        eps: number that layer normalizations add to variances.
+        eps: number that normalizations add to variances.
         gain: of orthogonal initial weights.
+        is_unit: True if the input is normalized, hidden linear layers have no bias, and weights and
+            scales have constant lengths.
     """
 
     before: str
@@ -25,6 +28,7 @@ class Form(NamedTuple):
     after: str
     eps: float
     gain: float
+    is_unit: bool = False
 
 
 FORMS = {
@@ -32,6 +36,8 @@ FORMS = {
     "simba": Form("", "norm up f down", "norm", 1e-6, 1.0),
     # Nauman et al. 2024: x + norm(W2 f(norm(W1 x))).
     "bro": Form("norm f", "same norm f same norm", "", 1e-6, 2**0.5),
+    # Kim et al. 2026: x + f(batch_norm(W2 f(batch_norm(W1 x)))), and RMSNorm at the end.
+    "flashsac": Form("", "wide batch_wide f narrow batch f", "rms", 1e-5, 1.0, True),
 }
 
 
@@ -60,8 +66,7 @@ def residual_layers(
     sizes: Sequence[int],
     n_in: int,
     n_out: int | None,
-    linear: Make,
-    norm: Make,
+    layers: Mapping[str, Make],
     nonlinearity: Make,
     run: Callable[..., Tensor],
 ) -> list[nn.Module]:
@@ -69,9 +74,12 @@ def residual_layers(
 
     Args:
         kind: "simba", blocks with a layer normalization at their beginning, and one after the last;
-            or "bro", with layer normalizations after each linear layer.
+            "bro", with layer normalizations after each linear layer; or "flashsac", with batch
+            normalization, and weights and scales of constant lengths.
         sizes, n_in, n_out: widths of the blocks, number of inputs, number of outputs or ``None``.
-        linear, norm, nonlinearity: make the layers.
+        layers: functions that make a layer: "linear", and "layer", "batch" and "rms", which are
+            normalizations.
+        nonlinearity: makes a nonlinearity.
         run: see `Residual`.
 
     Raises:
@@ -85,29 +93,47 @@ def residual_layers(
             "hidden_sizes must be one width for all residual blocks, such as [256, 256] for two, "
             f"got {[*sizes]}."
         )
-    H, form = sizes[0], FORMS[kind]
+    H, W, form = sizes[0], EXPANSION * sizes[0], FORMS[kind]
+    done = unit if form.is_unit else lambda layer: layer
     orthogonal = partial(nn.init.orthogonal_, gain=form.gain)
+
+    def linear(a: int, b: int, fill: Callable[[Tensor], Any] = orthogonal) -> Any:
+        layer = layers["linear"](a, b, **(dict(bias=False) if form.is_unit else {}))
+        return done(_initialized(layer, fill))
+
+    def norm(kind: str, size: int) -> Any:
+        return done(layers[kind](size, eps=form.eps))
+
     make: dict[str, Make] = {
-        "norm": lambda: norm(H, eps=form.eps),
+        "norm": lambda: norm("layer", H),
+        "batch": lambda: norm("batch", H),
+        "batch_wide": lambda: norm("batch", W),
+        "rms": lambda: done(layers["rms"](H)),
         "f": nonlinearity,
-        "same": lambda: _initialized(linear(H, H), orthogonal),
-        "up": lambda: _initialized(linear(H, EXPANSION * H), _he_normal),
-        "down": lambda: _initialized(linear(EXPANSION * H, H), _he_normal),
+        "same": lambda: linear(H, H),
+        "up": lambda: linear(H, W, _he_normal),
+        "down": lambda: linear(W, H, _he_normal),
+        "wide": lambda: linear(H, W),
+        "narrow": lambda: linear(W, H),
     }
 
     def built(names: str) -> list[nn.Module]:
         return [make[name]() for name in names.split()]
 
-    layers = [_initialized(linear(n_in, H), orthogonal), *built(form.before)]
-    layers += [*(Residual(built(form.block), run) for _ in sizes), *built(form.after)]
-    return layers if n_out is None else [*layers, _initialized(linear(H, n_out), orthogonal)]
+    model = [norm("batch", n_in)] if form.is_unit else []
+    model += [linear(n_in, H), *built(form.before)]
+    model += [*(Residual(built(form.block), run) for _ in sizes), *built(form.after)]
+    if n_out is not None:
+        model.append(done(_initialized(layers["linear"](H, n_out), orthogonal)))
+    return model
 
 
 def _initialized(layer: Any, fill: Callable[[Tensor], Any]) -> Any:
     """Fill the weight of a linear layer, or of each of its members, and set biases to zero."""
     for weight in layer.weight.reshape(-1, *layer.weight.shape[-2:]):
         fill(weight)
-    nn.init.zeros_(layer.bias)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
     return layer
 
 

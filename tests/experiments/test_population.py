@@ -33,6 +33,7 @@ from rlpyt.utils.logging.snapshots import read_snapshot
 QUIET = {"eval_episodes": 0, "video": False, "log_interval_steps": 10**6}
 SERIAL = {"kind": "serial"}
 SMALL = {"hidden_sizes": [16, 16]}
+UNIT = {"kind": "batch_renorm", "unit_weights": True}
 OFF_POLICY = {"min_steps_learn": 200, "sampler": SERIAL, "agent": SMALL, "batch_size": 16}
 
 
@@ -78,7 +79,13 @@ PAIRS = {
     "crossq": (
         *("crossq", "Pendulum-v1", 205),
         OFF_POLICY
-        | {"agent": {**SMALL, "args": {"q_model_kwargs": {"hidden_sizes": [24, 16]}}}}
+        | {
+            "agent": {
+                **SMALL,
+                "model": {"normalization": UNIT},
+                "args": {"q_model_kwargs": {"hidden_sizes": [24, 16], "normalization": UNIT}},
+            }
+        }
         | {"q_learning_rate": 2e-3},  # a group without gradient in most updates
     ),
     "td3": ("td3", "Pendulum-v1", 205, OFF_POLICY),

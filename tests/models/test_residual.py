@@ -7,6 +7,7 @@ from torch import nn
 from rlpyt.models.ensemble import EnsembleMlp, split_members
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.qpg.mlp import PiMlpModel
+from rlpyt.models.unit_norm import project, unit_vectors
 from rlpyt.utils.names import UnknownName
 
 E, N, F, H = 3, 5, 4, 6
@@ -37,6 +38,20 @@ def bro(p, x):
     return x @ p().T + p()
 
 
+def flashsac(p, x):
+    """Two blocks, in training mode, by the order of parameters in FlashSAC's code."""
+
+    def batch_norm(x, weight, bias):
+        return (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt() * weight + bias
+
+    x = batch_norm(x, p(), p()) @ p().T
+    for _ in range(2):
+        y = batch_norm(x @ p().T, p(), p()).clamp(min=0)
+        x = x + batch_norm(y @ p().T, p(), p()).clamp(min=0)
+    x = x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * p()
+    return x @ p().T + p()
+
+
 def shaken(model):
     torch.manual_seed(0)
     with torch.no_grad():
@@ -45,7 +60,7 @@ def shaken(model):
     return model
 
 
-@pytest.mark.parametrize("kind, plain", [("simba", simba), ("bro", bro)])
+@pytest.mark.parametrize("kind, plain", [("simba", simba), ("bro", bro), ("flashsac", flashsac)])
 @pytest.mark.parametrize("make", [MlpModel, EnsembleMlp])
 def test_outputs_and_gradients_are_their_definition(make, kind, plain):
     model, x = shaken(make(F, [H, H], 2, residual=kind)), torch.randn(N, F)
@@ -59,7 +74,7 @@ def test_outputs_and_gradients_are_their_definition(make, kind, plain):
         torch.testing.assert_close(p.grad.double(), right, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["simba", "bro"])
+@pytest.mark.parametrize("kind", ["simba", "bro", "flashsac"])
 def test_networks_in_one_are_separate_networks(kind):
     joined, x = shaken(EnsembleMlp(F, [H, H], 2, E, residual=kind)), torch.randn(N, F)
     out = joined(x)
@@ -87,8 +102,9 @@ def test_initial_weights_are_those_of_the_paper():
     assert not any(x.bias.any() for x in (first, up, down, last))
 
 
-def test_policies_of_blocks_act_in_torch():
-    model = PiMlpModel((F,), [H], 2, residual="simba")
+@pytest.mark.parametrize("residual", ["simba", "flashsac"])
+def test_policies_of_blocks_act_in_torch(residual):
+    model = PiMlpModel((F,), [H], 2, residual=residual)
     assert model.numpy_forward() is None
     assert model(torch.randn(N, F))[0].shape == (N, 2)
 
@@ -107,6 +123,39 @@ def test_policies_of_blocks_act_in_torch():
 def test_what_does_not_fit_is_refused(kwargs, error, message):
     with pytest.raises(error, match=message):
         EnsembleMlp(F, **{**dict(hidden_sizes=[H], n_out=2, residual="simba"), **kwargs})
+
+
+def lengths(model):
+    return torch.cat([
+        torch.stack([x.square().sum(-1) for x in v.tensors]).sum(0).sqrt().flatten() / v.length
+        for v in unit_vectors(model)
+    ])  # fmt: skip
+
+
+def test_weights_and_scales_of_flashsac_have_constant_lengths():
+    model = EnsembleMlp(F, [H, H], 2, E, residual="flashsac")
+    kept = [id(x) for v in unit_vectors(model) for x in v.tensors]
+    others = [name for name, p in model.named_parameters() if id(p) not in kept]
+    assert others == ["model.5.bias"]
+    assert len(lengths(model)) == E * (1 + H + 2 * (4 * H + 1 + H + 1) + 1 + 2)
+    assert (lengths(model) - 1).abs().max() < 1e-5
+    shaken(model)
+    up, scale = (model.model[2].model[i].weight.detach().clone() for i in (0, 1))
+    assert (lengths(model) - 1).abs().max() > 0.1
+    bias = model.model[2].model[1].bias.detach().clone()
+    project(unit_vectors(model))
+    up_now, scale_now = (model.model[2].model[i].weight for i in (0, 1))
+    torch.testing.assert_close(up_now, up / up.norm(dim=-1, keepdim=True))
+    both = torch.cat([scale, bias], 1).norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(scale_now, scale / both * (4 * H) ** 0.5)
+
+
+@pytest.mark.parametrize("make", [MlpModel, EnsembleMlp])
+def test_weights_before_a_normalization_can_have_length_1(make):
+    normalization = dict(kind="batch", unit_weights=True)
+    found = unit_vectors(make(F, [H, H], 2, normalization=normalization))
+    assert [(tuple(v.tensors[0].shape), v.length) for v in found] == [((H, F), 1.0), ((H, H), 1.0)]
+    assert not unit_vectors(make(F, [H, H], 2, normalization="batch"))
 
 
 def test_without_an_output_layer_the_last_block_is_the_output():

@@ -15,6 +15,7 @@ from rlpyt.algos.replay import ReplayAlgo
 from rlpyt.algos.sequences import valid_and_ends
 from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.models.normalization import batch_norms, running_statistics
+from rlpyt.models.unit_norm import unit_vectors
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.replays.batch import PrioritizedTransitions, Transitions
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -103,7 +104,9 @@ class QpgAlgo(ReplayAlgo):
                 warn_of_untrained(module)
             names = {p: f"{name}: {path}" for path, p in module.named_parameters()}
         trained = [p for p in parameters if p.requires_grad]
-        return ParameterGroup(name, trained, n_members, names, rate)
+        found = [] if module is None else unit_vectors(module)
+        vectors = [v for v in found if all(x.requires_grad for x in v.tensors)]
+        return ParameterGroup(name, trained, n_members, names, rate, vectors)
 
     def add_step(self, name: str, networks: Sequence[ParameterGroup]) -> None:
         """Add an optimizer of these networks, with the learning rates that they name."""

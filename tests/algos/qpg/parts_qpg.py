@@ -21,7 +21,7 @@ LOW, HIGH = (-2.0, 0.0), (2.0, 1.0)
 HALF, CENTER = torch.tensor([2.0, 0.5]), torch.tensor([0.0, 0.5])
 NARROW = dict(hidden_sizes=[8, 6])
 SIZES = dict(model_kwargs=NARROW, q_model_kwargs=NARROW)
-NORMALIZED = dict(normalization=dict(kind="batch_renorm", warmup=2), **NARROW)
+NORMALIZED = dict(normalization=dict(kind="batch_renorm", warmup=2, unit_weights=True), **NARROW)
 CROSSQ = dict(target_critics=False, model_kwargs=NORMALIZED, q_model_kwargs=NORMALIZED)
 SMALL = dict(min_steps_learn=2 * T * B, replay_size=40 * B, batch_size=16, replay_ratio=2)
 

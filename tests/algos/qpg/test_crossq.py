@@ -9,6 +9,7 @@ import torch
 
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.models.normalization import batch_norms
+from rlpyt.models.unit_norm import unit_vectors
 from tests.algos.qpg.parts_qpg import (
     AGENTS,
     NARROW,
@@ -27,6 +28,7 @@ N, ALPHA, MOMENTUM, EPS = 30, 0.3, 0.1, 0.01
 RENORM = dict(kind="batch_renorm", momentum=MOMENTUM, eps=EPS, r_max=1.5, d_max=0.8, warmup=3)
 NORMALIZED = dict(normalization=RENORM, **NARROW)
 NETWORKS = dict(model_kwargs=NORMALIZED, q_model_kwargs=NORMALIZED)
+UNIT = dict(kind="batch", unit_weights=True)
 CROSSQ = dict(target_critics=False, **NETWORKS)
 
 
@@ -215,6 +217,29 @@ def test_a_resumed_run_continues_as_it_would_have():
         for _ in range(3):
             one_update(one)
     assert_same_state(other.agent.state_dict(), algo.agent.state_dict())
+
+
+@pytest.mark.parametrize("form", [dict(residual="flashsac"), NORMALIZED | dict(normalization=UNIT)])
+def test_weights_stay_at_their_length_where_adam_has_moved_them(form, monkeypatch):
+    networks = form | dict(hidden_sizes=[8, 8])
+
+    def ready():
+        algo = SAC(joint_critics=True, learning_rate=0.01, **SMALL)
+        torch.manual_seed(0)
+        agent = AGENTS["sac"](model_kwargs=networks, q_model_kwargs=networks)
+        fill(algo, prepared(algo, agent))
+        torch.manual_seed(1)
+        one_update(algo)
+        return [*unit_vectors(agent.model), *unit_vectors(agent.q_model)]
+
+    kept, changes = ready(), []
+    monkeypatch.setattr("rlpyt.algos.optim.project", lambda vectors: None)
+    for own, moved in zip(kept, ready(), strict=True):
+        both = torch.cat([x.unsqueeze(-1) for x in moved.tensors], -1)
+        right = both * moved.length / both.square().sum((-2, -1), keepdim=True).sqrt()
+        torch.testing.assert_close(torch.stack(own.tensors, -1), right, rtol=1e-5, atol=1e-6)
+        changes.append((both - right).abs().max().item())
+    assert max(changes) > 1e-3
 
 
 def test_mixed_precision_is_close():
