@@ -132,6 +132,20 @@ TUNED: dict[str, dict[str, Parts]] = {
             },
         },
     },
+    # Returns of seed 0: 295; 285 with twice the rate, 79 with a discount of 0.99.
+    "BipedalWalker-v3": {
+        "ppo": {
+            "steps": 2_000_000,
+            "sampler": {"kind": "serial", "batch_T": 512, "batch_B": 16},
+            "agent": {"normalize_observation": True},
+            "algo": {
+                "learning_rate": "linear:3e-4",
+                "discount": 0.999,
+                "epochs": 10,
+                "minibatches": 64,
+            },
+        },
+    },
     "HalfCheetah-v5": {
         # Unit standard deviations are too noisy: 300k steps gave returns of about 500, compared
         # with about 3000 for exp(-1).
