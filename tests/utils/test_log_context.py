@@ -409,6 +409,29 @@ def test_a_killed_owners_lock_is_free(tmp_path):
     assert RunLock(tmp_path).owner() == "" and not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("content", ["[" * 10**5, "[]", "1e400", "[1]", "-1", "9" * 5000, ""])
+def test_a_lock_with_other_content_names_no_process(tmp_path, content):
+    with RunLock(tmp_path) as lock:
+        short = len(content) < 10 and content not in ("", "[]")
+        owner = f'{{"pid": {content}, "host": "{socket.gethostname()}"}}'
+        lock.path.write_text(owner if short else content)
+        assert RunLock(tmp_path).owner() == "process unknown on this machine"
+        assert RunLock(tmp_path).process() is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
+def test_a_lock_that_is_no_file_is_not_read(tmp_path, kind):
+    path, mine = tmp_path / "run.lock", tmp_path / "mine"
+    mine.write_text('{"pid": 1, "host": "elsewhere"}')
+    make = {"pipe": os.mkfifo, "directory": os.mkdir, "link": lambda path: path.symlink_to(mine)}
+    make[kind](path)
+    assert RunLock(tmp_path).owner() == "" and RunLock(tmp_path).process() is None
+    refused = pytest.raises(RunDirectoryError, match=r"run\.lock must be a regular file")
+    with refused, RunLock(tmp_path):
+        pass
+    assert "elsewhere" in mine.read_text()
+
+
 def test_a_lock_whose_file_an_environment_has_closed_is_named(tmp_path):
     closed = pytest.raises(OSError, match="such as the environment, has closed it.*lock")
     with closed, RunLock(tmp_path) as lock:

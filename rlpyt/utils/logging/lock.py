@@ -12,9 +12,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from rlpyt.errors import ConcurrentRunError, RlpytError
-from rlpyt.utils.files import naming
+from rlpyt.utils.files import naming, read_regular
 
 LONGEST_NAME = 255  # bytes of the name of a file or directory
+MAX_BYTES = 10_000  # of a lock's content
 _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 
 
@@ -102,7 +103,7 @@ class RunLock:
 
     def owner(self) -> str:
         """Return a description of the owner, empty if no live process holds the lock."""
-        if not self.path.exists():
+        if not self.path.is_file() or self.path.is_symlink():  # no process has locked it
             return ""
         owner = self._written_owner()
         if not _is_elsewhere(owner):
@@ -114,7 +115,7 @@ class RunLock:
     def process(self) -> int | None:
         """Return the pid of the owner, ``None`` if it is on another host or there is none."""
         owner = self._written_owner()
-        return owner["pid"] if self.owner() and not _is_elsewhere(owner) else None
+        return owner.get("pid") if self.owner() and not _is_elsewhere(owner) else None
 
     def forget(self, hosts: Collection[str] | None = None) -> None:
         """Remove a lock whose owner on another host is known to have ended.
@@ -127,9 +128,9 @@ class RunLock:
             self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> "RunLock":
-        if self.path.is_symlink():
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise RunDirectoryError(
-                f"{self.path} must be a file, got a symbolic link to {os.readlink(self.path)}. "
+                f"{self.path} must be a regular file, not a symbolic link, pipe or directory. "
                 "Remove it."
             )
         if _is_elsewhere(owner := self._written_owner()):
@@ -157,11 +158,13 @@ class RunLock:
             self._lock.release()
 
     def _written_owner(self) -> dict[str, Any]:
+        """Return what the owner has written, empty if it has not yet or the file is damaged."""
         try:
-            owner = json.loads(self.path.read_bytes())
-            return {"pid": int(owner["pid"]), "host": str(owner["host"])}
-        except (OSError, ValueError, KeyError, TypeError):
+            owner = json.loads(read_regular(self.path, MAX_BYTES))
+            pid, host = int(owner["pid"]), str(owner["host"])
+        except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             return {}
+        return {"pid": pid, "host": host} if pid > 0 else {}
 
 
 def _is_elsewhere(owner: dict[str, Any]) -> bool:
