@@ -27,6 +27,7 @@ class Report:
     score: Literal["auto", "evaluation", "last"] = "auto"
     # settings that define a variant, for example algo.learning_rate; by default those that differ
     group_by: tuple[str, ...] = ()
+    trust: bool = False  # connect to the database that the sweep file of a search names
 
 
 def main(args: Sequence[str]) -> int:
@@ -39,7 +40,12 @@ def main(args: Sequence[str]) -> int:
             f"{command.directory} is not a directory. Give the directory of a sweep or of runs."
         )
     path = write_report(
-        command.directory, command.output, command.y, command.score, command.group_by
+        command.directory,
+        command.output,
+        command.y,
+        command.score,
+        command.group_by,
+        command.trust,
     )
     print(f"Saved to {path}")
     return 0

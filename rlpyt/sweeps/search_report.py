@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.report_page import Cell, Section, figure, number, setting
 from rlpyt.sweeps.search import ENDS, FROM, MEMBER
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 MAX_SLICES = 9  # of the most important settings
 
 
-def search_sections(directory: Path) -> list[Section]:
-    """Return the sections about a search; none for other sweeps."""
+def search_sections(directory: Path, trust: bool = False) -> list[Section]:
+    """Return the sections about a search; none for other sweeps, or for one that is damaged."""
     try:
         sweep = SweepDirectory(directory)
     except (FileNotFoundError, ValueError):  # reported elsewhere
@@ -33,13 +32,16 @@ def search_sections(directory: Path) -> list[Section]:
     if not sweep.about.search:
         return []
     try:
-        results = read_results(sweep)
-    except DamagedFile as error:
-        warnings.warn(f"the results of the search cannot be read: {error}")
+        results = read_results(sweep, trust)
+        if results.search.method == "pbt":
+            return [_best(results), _trials(results)]
+        return [_best(results), *_optuna_plots(results), _trials(results)]
+    except ImportError:
+        raise
+    except Exception as error:  # databases and parsers raise many types
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        warnings.warn(f"the results of the search in {sweep.queue} cannot be read ({reason})")
         return []
-    if results.search.method == "pbt":
-        return [_best(results), _trials(results)]
-    return [_best(results), *_optuna_plots(results), _trials(results)]
 
 
 def _best(results: Results) -> Section:

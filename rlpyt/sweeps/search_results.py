@@ -5,13 +5,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import quote
 
+from rlpyt.errors import UntrustedFile
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.optuna_search import DATABASE, storage_url, study_name
 from rlpyt.sweeps.search import MEMBER, TRIAL, Search, import_optuna, read_search, spec_of
 from rlpyt.sweeps.spec import Draw
-from rlpyt.utils.files import write_text
+from rlpyt.utils.files import check_regular, write_text
 
 BEST = "best.json"
 
@@ -52,12 +54,18 @@ class Results:
     best: Best | None  # None before a trial or segment is complete
 
 
-def read_results(sweep: SweepDirectory) -> Results:
+def read_results(sweep: SweepDirectory, trust: bool = True) -> Results:
     """Read the results of a search.
+
+    Args:
+        trust: connect to the database that the sweep file names; otherwise only the sweep's own is
+            read, and nothing is written.
 
     Raises:
         ImportError: Optuna is missing.
+        UntrustedFile: the study is in another database.
         ValueError: the sweep file in the queue was changed and is invalid.
+        Exception: any error of Optuna or its database, if that is damaged.
     """
     spec = spec_of(sweep)
     search, jobs, importances = read_search(spec), sweep.jobs(), {}
@@ -66,7 +74,7 @@ def read_results(sweep: SweepDirectory) -> Results:
         # The agents of the last segments can be evaluated.
         candidates = list({one.settings[MEMBER]: one for one in trials}.values())
     else:
-        study = _open_study(sweep, search)
+        study = _open_study(sweep, search, trust)
         trials = candidates = _trials(study, jobs, spec.sample)
         importances = _importances(study, trials)
     best = _best(sweep, search, jobs, candidates, spec.sample)
@@ -108,22 +116,31 @@ def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw])
         Trial(
             trial.number,
             trial.state.name.lower(),
-            trial.value if trial.state == complete else None,
+            float(trial.value) if trial.state == complete else None,
             settings.get(trial.number, trial.params),
         )
         for trial in (study.get_trials(deepcopy=False) if study is not None else ())
     ]
 
 
-def _open_study(sweep: SweepDirectory, search: Search) -> Any:
+def _open_study(sweep: SweepDirectory, search: Search, trust: bool) -> Any:
     """Load the study; return None before the first launcher has created it."""
-    optuna = import_optuna()
-    if not search.storage and not (sweep.queue / DATABASE).exists():
-        return None
-    try:
-        return optuna.load_study(
-            study_name=study_name(sweep, search), storage=storage_url(sweep, search)
+    optuna, storage = import_optuna(), storage_url(sweep, search)
+    if search.storage and not trust:
+        raise UntrustedFile(
+            f"the study is in the database {search.storage}, which the sweep file names. If you "
+            "trust it, add --trust (in Python trust=True)."
         )
+    own = sweep.queue / DATABASE
+    if not search.storage and not own.exists():
+        return None
+    if not trust:
+        check_regular(own, links=False)
+        storage = optuna.storages.RDBStorage(
+            f"sqlite:///file:{quote(str(own))}?mode=ro&uri=true", skip_table_creation=True
+        )
+    try:
+        return optuna.load_study(study_name=study_name(sweep, search), storage=storage)
     except KeyError:
         return None
 

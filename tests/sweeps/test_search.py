@@ -1,9 +1,12 @@
 """The key ``search`` of sweep files: valid and refused values, results and reports."""
 
+import contextlib
 import dataclasses
 import doctest
 import json
+import os
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -195,6 +198,57 @@ def test_the_report_of_a_search(searched):
         assert f'aria-label="{picture}"' in text
     assert "<b>&'" not in text and "&lt;b&gt;&amp;" in text
     assert "<h2>Comparisons</h2>" not in text  # of trials with each other it says nothing
+
+
+@pytest.fixture
+def one_trial(tmp_path):
+    """A search with one trial, which is done."""
+    sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, "{trials: 1, sampler: random}"))
+    study = source(sweep)
+    job = study.next(sweep)
+    carry_out(sweep, job, 1.0)
+    study.ended(job, "done")
+    return sweep
+
+
+def test_a_report_opens_no_database_that_a_file_names(one_trial, tmp_path):
+    file = one_trial.queue / "search.yaml"
+    new = tmp_path / "new.db"
+    for url in (f"sqlite:///{new}", "no+dialect://host/name"):
+        text = re.sub("trials: 1.*}", f"trials: 1, storage: '{url}'}}", file.read_text())
+        file.write_text(text)
+        report = write_report(one_trial.path).read_text(encoding="utf-8")
+        assert "add --trust" in report and "trial_0/run_0" in report
+    assert not new.exists()
+
+
+def with_other_trials(path):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE trials SET number = number + 50")
+
+
+def with_text_as_value(path):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE trial_values SET value = 'abc'")
+
+
+def of_a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def without_a_beginning(path):
+    path.write_bytes(path.read_bytes()[5000:])
+
+
+def test_the_report_of_a_search_with_a_damaged_database_shows_the_runs(one_trial):
+    path = one_trial.queue / "optuna.db"
+    content = path.read_bytes()
+    for damage in (with_other_trials, with_text_as_value, without_a_beginning, of_a_pipe):
+        path.write_bytes(content)
+        damage(path)
+        report = write_report(one_trial.path).read_text(encoding="utf-8")
+        assert "cannot be read" in report and "trial_0/run_0" in report
 
 
 def test_the_report_of_a_search_without_results(tmp_path):
