@@ -33,7 +33,7 @@ def signed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_signed(document: Mapping[str, Any]) -> bool:
     """Return True if rlpyt wrote the document for this user, and it has not been changed since."""
-    return hmac.compare_digest(repr(document.get(SIGNATURE)), repr(_signature(document)))
+    return hmac.compare_digest(ascii(document.get(SIGNATURE)), ascii(_signature(document)))
 
 
 def read_json(path: Path, kind: str, schema: Mapping[str, Any] | None = None) -> Any:
@@ -126,11 +126,17 @@ def _key(path: Path | None) -> bytes:
             with tempfile.NamedTemporaryFile(dir=path.parent) as file:  # only this user may read it
                 file.write(key)
                 file.flush()
+                os.fsync(file.fileno())
                 os.link(file.name, path)  # fails if another process was faster
+    if path is None or not os.path.lexists(path) or (path.is_file() and not _is_private(path)):
+        return key
     with suppress(OSError, DamagedFile):
-        if path is not None and path.is_file() and _is_private(path):
-            stored = read_regular(path, KEY_BYTES)
-            return stored if len(stored) == KEY_BYTES else key
+        if len(stored := read_regular(path, KEY_BYTES)) == KEY_BYTES:
+            return stored
+    warnings.warn(
+        f"{path} is not used, since it is no file of {KEY_BYTES} bytes that can be read: runs of "
+        "your own count as those of others. Restore it, or delete it, and load them with --trust."
+    )
     return key
 
 

@@ -402,12 +402,35 @@ def test_a_key_of_which_others_know_is_not_used(mode, here, monkeypatch):
     signed._key.cache_clear()
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-def test_a_key_that_is_no_file_is_not_read(make, here, monkeypatch):
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        lambda path: os.symlink("/dev/zero", path),
+        lambda path: os.symlink("nowhere", path),
+        os.mkdir,
+        Path.touch,
+        lambda path: path.write_bytes(bytes(signed.KEY_BYTES - 1)),
+        lambda path: path.write_bytes(bytes(signed.KEY_BYTES + 1)),
+    ],
+)
+def test_a_key_that_is_damaged_is_not_used_and_named(make, here, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "odd"))
-    (here / "odd" / "rlpyt").mkdir(parents=True)
-    make(here / "odd" / "rlpyt" / "key")
-    assert signed.is_signed(signed.signed({"a": 1}))
+    key = here / "odd" / "rlpyt" / "key"
+    key.parent.mkdir(parents=True)
+    before = os.umask(0o077)
+    make(key)
+    os.umask(before)
+    signed._key.cache_clear()
+    with pytest.warns(UserWarning, match="rlpyt/key is not used, since"):
+        document = signed.signed({"a": 1})
+    assert signed.is_signed(document)
+    signed._key.cache_clear()
+
+
+@pytest.mark.parametrize("signature", ["\u00e9" * 64, "\ud800", None, [], {"a": 1.5}])
+def test_a_signature_may_be_anything(signature):
+    assert not signed.is_signed({**signed.signed({"a": 1}), SIGNATURE: signature})
 
 
 def test_without_a_place_for_the_key_runs_of_this_process_are_own_ones(here, monkeypatch):
