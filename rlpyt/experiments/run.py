@@ -203,7 +203,21 @@ def _set_initial_agent(agent: Any, options: RunOptions) -> None:
             "environment with the same spaces."
         )
     check_spaces(saved_spaces, spaces, f"the agent of {options.init_from}")
+    _load_agent(probe, state, f"of init_from={options.init_from!r} cannot be loaded")
     agent.initial_model_state_dict = state
+
+
+def _load_agent(agent: Any, state: Any, problem: str) -> None:
+    """Load the state of an agent from a file.
+
+    Raises:
+        DamagedFile: the state does not fit, or is none; the message contains ``problem``.
+    """
+    try:
+        agent.load_state_dict(state)
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(summary_of(error, 200).split())
+        raise DamagedFile(f"The saved agent {problem} ({reason}).") from error
 
 
 def _shapes(tree: Any, name: str = "") -> dict[str, tuple[int, ...]]:
@@ -690,14 +704,7 @@ def loaded(
         use_saved_convolutions(agent, state)
         agent.initialize(spaces)
     check_spaces(saved_spaces, spaces, f"the agent of {path}")
-    try:
-        agent.load_state_dict(state)
-    except (KeyError, IndexError, AttributeError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(summary_of(error, 200).split())
-        raise DamagedFile(
-            f"The saved agent in {path} does not match {name} with the network of {file} "
-            f"({reason})."
-        ) from error
+    _load_agent(agent, state, f"in {path} does not match {name} with the network of {file}")
     run = Run(path, options, recipe, agent, itr, name, best)
     run._described = file, trusted
     return run

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.errors import DamagedFile
 from rlpyt.experiments import run as run_module
 from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
 from rlpyt.experiments.finish import save_evaluation
@@ -323,6 +324,18 @@ def test_init_from_takes_a_best_agent_and_reaches_workers(tmp_path):
 def zeros_of(file):
     state = torch.load(file, weights_only=True)["agent_state_dict"]
     return {name: torch.zeros_like(x) for name, x in state.items()}
+
+
+@pytest.mark.parametrize("value", ["list", "sparse", "meta"])
+def test_init_from_names_parameters_that_are_no_plain_tensors(cartpole, tmp_path, value):
+    file = tmp_path / "params.pkl"
+    saved = torch.load(cartpole / "params.pkl", weights_only=True)
+    name, x = next((k, v) for k, v in saved["agent_state_dict"].items() if v.ndim == 2)
+    other = {"list": x.tolist, "sparse": x.to_sparse, "meta": lambda: x.to("meta")}[value]()
+    saved["agent_state_dict"][name] = other
+    torch.save(saved, file)
+    with pytest.raises(DamagedFile, match=f"agent of init_from=.* cannot be loaded .*{name}"):
+        train(tiny("CartPole-v1", init_from=str(file)), tmp_path / "run")
 
 
 def test_an_agent_that_does_not_fit_is_named_by_parameter_and_shape(cartpole, tmp_path):
