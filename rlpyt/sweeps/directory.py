@@ -15,7 +15,7 @@ from rlpyt.sweeps.jobs import Job, JobDirectory
 from rlpyt.utils.files import write_text
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.logging.lock import RunLock
-from rlpyt.utils.signed import read_json
+from rlpyt.utils.signed import read_json, schema_of
 from rlpyt.utils.text import counted
 from rlpyt.version import VERSION
 
@@ -68,7 +68,7 @@ class SweepDirectory:
                 "`rlpyt sweep` named when it started."
             )
         try:
-            self.about = _read_about(read_json(about, "the file of a sweep"))
+            self.about = _read_about(read_json(about, "the file of a sweep", schema_of(About)))
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(f"{about} is not the file of a sweep: {what}.") from error

@@ -6,6 +6,7 @@ from these files and from ``lock``, so that it is correct after any crash.
 """
 
 import json
+import math
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ from rlpyt.errors import USAGE, DamagedFile
 from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
 from rlpyt.utils.files import check_regular, read_regular, write_text
 from rlpyt.utils.launching.variant import plain_value
-from rlpyt.utils.signed import read_json
+from rlpyt.utils.signed import read_json, schema_of
 
 State = Literal["queued", "running", "done", "failed", "pruned"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "pruned")
@@ -118,7 +119,8 @@ class JobDirectory:
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts, oldest first; the last one may not have started yet."""
-        numbers = sorted(int(p.stem.rpartition("_")[2]) for p in self.path.glob("attempt_*.json"))
+        names = [p.stem.removeprefix("attempt_") for p in self.path.glob("attempt_*.json")]
+        numbers = sorted(int(name) for name in names if re.fullmatch("[0-9]+", name))
         found = []
         for number in numbers:
             path = attempt_file(self.path, number)
@@ -215,7 +217,9 @@ def _text(path: Path) -> str:
 
 def _read(cls: Any, path: Path, remedy: str) -> Any:
     try:
-        content = read_json(path, "a file of a sweep")
+        content = read_json(path, "a file of a sweep", schema_of(cls))
+        if wrong := [k for k, v in content.items() if isinstance(v, float) and math.isnan(v)]:
+            raise ValueError(f"{wrong[0]} is not a number")
         known = {item.name for item in fields(cls)}
         lists = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
         return cls(**{name: value for name, value in lists.items() if name in known})

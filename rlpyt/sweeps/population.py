@@ -33,6 +33,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.seed import stream
+from rlpyt.utils.signed import read_json
 
 STANDING = "standing.json"
 # Settings on which the content of a saved replay depends; with n-step returns also the discount.
@@ -201,7 +202,7 @@ def perturbed(value: Any, draw: Draw, search: Search, rng: np.random.Generator) 
 def read_standing(job: JobDirectory) -> Standing:
     """Return the standing of a finished segment; empty for others."""
     path = job.path / STANDING
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_json(path, "a segment's score", {"type": "object"}) if path.exists() else {}
 
 
 def keep(run_dir: Path, job: JobDirectory, standing: Standing) -> None:

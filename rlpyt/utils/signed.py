@@ -13,8 +13,10 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from rlpyt.errors import DamagedFile
 from rlpyt.utils.files import read_regular
@@ -23,6 +25,7 @@ SIGNATURE = "signature"
 MAX_BYTES = 2**24  # of a document
 MAX_DEPTH = 64  # of nested lists and dictionaries
 MAX_INTEGER = 2**64
+MAX_SECONDS = 1e11  # the year 5138, in schemas
 KEY_BYTES = 32
 
 
@@ -60,6 +63,35 @@ def read_json(path: Path, kind: str, schema: Mapping[str, Any] | None = None) ->
     except ValueError as error:
         raise DamagedFile(f"{path} is not {kind}: {error}.") from error
     return document
+
+
+@functools.cache
+def schema_of(cls: type) -> dict[str, Any]:
+    """Return the JSON schema of a dataclass of plain values, times in seconds since 1970 included.
+
+    Further keys are allowed.
+    """
+    hints = get_type_hints(cls)
+    required = [f.name for f in fields(cls) if f.default is f.default_factory is MISSING]
+    properties = {name: _schema_of_type(hint) for name, hint in hints.items()}
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _schema_of_type(hint: Any) -> dict[str, Any]:
+    if get_origin(hint) is UnionType:
+        return {"anyOf": [_schema_of_type(one) for one in get_args(hint)]}
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": _schema_of_type(get_args(hint)[0])}
+    if get_origin(hint) is Mapping:
+        return {"type": "object", "additionalProperties": _schema_of_type(get_args(hint)[1])}
+    if hint is Any:
+        return {}
+    if hint in (int, float):
+        most = MAX_SECONDS if hint is float else MAX_INTEGER  # 1e308 is an integer of the schema
+        name = "number" if hint is float else "integer"
+        return {"type": name, "minimum": -most, "maximum": most}
+    names = {bool: "boolean", str: "string", type(None): "null"}
+    return {"type": names.get(hint, "object")}
 
 
 def check_plain(document: Any) -> None:

@@ -71,6 +71,59 @@ def test_a_sweep_of_another_format_is_refused(tmp_path, version):
         SweepDirectory(tmp_path)
 
 
+WRONG = {
+    "sweep.json": {
+        "title": 1,
+        "search": "x",
+        "place": [],
+        "made": 1e308,
+        "together": "2",
+        "file_name": None,
+    },
+    "00000/job.json": {
+        "number": 1e308,
+        "retries": "x",
+        "command": "ls",
+        "run_dir": 3,
+        "env": {"A": 1},
+        "settings": [],
+        "total_steps": "x",
+    },
+    "00000/attempt_1.json": {
+        "number": None,
+        "begun": float("nan"),
+        "ended": 1e308,
+        "exit_code": "0",
+        "cpus": ["a"],
+        "slot": 0.5,
+    },
+}
+
+
+@pytest.mark.parametrize("file", WRONG)
+def test_values_of_other_types_in_files_of_a_queue_are_named(tmp_path, file):
+    sweep = sweep_of(tmp_path, [job(0), job(1)])
+    for one in sweep.jobs():
+        one.prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
+    path = sweep.queue / file
+    right = json.loads(path.read_text())
+    for key, value in WRONG[file].items():
+        path.write_text(json.dumps({**right, key: value}))
+        if file == "sweep.json":
+            with pytest.raises(ValueError, match=f"sweep.json is not .*{key}"):
+                read_sweep(tmp_path)
+        else:
+            damaged, whole = read_sweep(tmp_path).runs
+            assert f"{path} is damaged" in damaged.damage and key in damaged.damage
+            assert whole.state == "done" and not whole.damage
+
+
+def test_other_names_beside_attempts_are_no_attempts(tmp_path):
+    (one,) = sweep_of(tmp_path, [job(0)]).jobs()
+    (one.path / "attempt_1 (copy).json").write_text("{}")
+    assert one.attempts() == [] and one.state() == "queued"
+
+
 def test_a_sweep_for_a_larger_machine_is_refused_with_a_remedy(tmp_path):
     sweep_of(tmp_path, [job(0)], About("test", Resources(n_cpu_core=4096, cpu_per_run=1)))
     words = "4096 cores, .*rlpyt sweep .* --slots CODE"
