@@ -63,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if argv is None:
         wait_for_helpers_at_exit()
         open_standard_streams()
+        os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")  # or pygame would ignore SIGTERM
     args = list(sys.argv[1:] if argv is None else argv)
     if argv is None and args[:1] in (["train"], ["resume"]):
         lose_unwritable_output()

@@ -345,7 +345,8 @@ def _writer(path: Path, fps: int) -> Iterator[Any]:
 @contextlib.contextmanager
 def _without_window() -> Iterator[None]:
     """Let pygame and MuJoCo render into memory, without a display."""
-    settings = {"SDL_VIDEODRIVER": "dummy"}
+    # Of SDL's own handler, which pygame would install, SIGTERM does not end the process.
+    settings = {"SDL_VIDEODRIVER": "dummy", "SDL_NO_SIGNAL_HANDLERS": "1"}
     if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
         settings["MUJOCO_GL"] = os.environ.get("MUJOCO_GL", "egl")
     before = {name: os.environ.get(name) for name in settings}

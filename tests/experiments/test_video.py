@@ -1,6 +1,10 @@
 """Films of agents: read again, picture by picture."""
 
+import contextlib
+import multiprocessing
 import os
+import signal
+import time
 
 import gymnasium
 import numpy as np
@@ -19,6 +23,7 @@ from tests.parts import EchoAgent
 
 imageio = pytest.importorskip("imageio.v2")
 pytest.importorskip("imageio_ffmpeg")
+pygame = pytest.importorskip("pygame")
 
 SIDE = 160
 
@@ -236,3 +241,25 @@ def test_the_camera_follows_the_agent_unless_another_is_chosen(env_id, kwargs, c
 
 def test_environments_without_mujoco_have_no_camera():
     follow_agent(object())
+
+
+def ends_by_sigterm(window):
+    pygame.quit()
+    os.environ.pop("SDL_NO_SIGNAL_HANDLERS", None)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with window():
+        os.environ["SDL_VIDEODRIVER"] = "dummy"
+        pygame.display.init()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+
+
+def test_sigterm_ends_a_recording_in_which_pygame_draws():
+    fork = multiprocessing.get_context("fork")
+    codes = []
+    for window in (video._without_window, contextlib.nullcontext):
+        child = fork.Process(target=ends_by_sigterm, args=(window,))
+        child.start()
+        child.join()
+        codes.append(child.exitcode)
+    assert codes == [-signal.SIGTERM, 0]
