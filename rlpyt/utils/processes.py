@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -273,6 +274,10 @@ def explained_start_errors(who: str) -> Iterator[None]:
             remedy = "Free space in /dev/shm (for docker: --shm-size)"
         elif "AF_UNIX" in str(error):  # the path of the fork server's socket
             remedy = "Set TMPDIR to a directory with a shorter name"
+        elif number == errno.ENOENT and getattr(error, "filename", None) is None:  # the same
+            remedy = f"Files below {tempfile.gettempdir()} were deleted while this program ran, "
+            remedy += "with the socket by which it starts processes. Start it again, or resume "
+            remedy += "the run, with TMPDIR set to a directory that nothing empties"
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise WorkerError(f"cannot start {who} ({reason}). {remedy}.") from error
 

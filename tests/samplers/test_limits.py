@@ -3,6 +3,7 @@
 import errno
 import multiprocessing as mp
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -189,3 +190,13 @@ def test_a_long_directory_for_temporary_files_is_named():
     named = pytest.raises(WorkerError, match="TMPDIR")
     with named, processes.explained_start_errors("the workers"):
         raise OSError("AF_UNIX path too long")
+
+
+def test_a_deleted_socket_of_the_fork_server_is_named():
+    named = pytest.raises(WorkerError, match="deleted while this program ran.*TMPDIR")
+    client = socket.socket(socket.AF_UNIX)
+    with client, named, processes.explained_start_errors("the workers"):
+        client.connect("/no/socket")
+    limits = pytest.raises(WorkerError, match="Check the limits")
+    with limits, processes.explained_start_errors("the workers"):
+        subprocess.run(["/no/program"], check=False)
