@@ -18,7 +18,7 @@ import tyro
 
 from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
-from rlpyt.experiments.finish import finish
+from rlpyt.experiments.finish import draw_missing, finish
 from rlpyt.experiments.options import CONFIG, RunOptions, read_config
 from rlpyt.experiments.population import members_in, train_and_evaluate
 from rlpyt.experiments.run import rebuilt, train
@@ -97,6 +97,7 @@ def _resume(command: Resume) -> int:
         # A launcher may restart a run that only lacks its final evaluation.
         completes = command.complete or asked_to_resume(command.run)
         if command.complete and _is_complete(command.run, options):
+            draw_missing(options, command.run, command.trust)
             say(f"{command.run} is complete: it has all its {options.steps:,} steps.")
             return 0
         checks = [] if completes else [RequireRemainingSteps()]

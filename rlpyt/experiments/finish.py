@@ -29,13 +29,36 @@ def finish(options: RunOptions, run_dir: Path) -> None:
     single = options.sampler.kind != "tensor"  # environments of one row can be made
     if options.eval_episodes and single:
         say(f"Evaluation: {save_evaluation(options, run_dir, trained)}")
-    if optional("learning curve", draw_curve, [run_dir], run_dir / rundir.CURVE):
-        logger.attach(run_dir / rundir.CURVE)
-    if options.video and single:
-        say("Recording a video. (--no-video skips this.)")
-        if optional("video", record_video, trained, run_dir / rundir.VIDEO):
-            logger.attach(run_dir / rundir.VIDEO)
+    for name in _pictures(options):
+        _draw(name, run_dir, trained)
     say(_summary(options, run_dir))
+
+
+def draw_missing(options: RunOptions, run_dir: Path, trust: bool = False) -> None:
+    """Draw curve and video of a complete run where they are not newer than its agent."""
+    begun = rundir.time_of(run_dir / rundir.SNAPSHOT)
+    missing = [name for name in _pictures(options) if rundir.time_of(run_dir / name) < begun]
+    if missing:
+        trained = load(run_dir, trust)
+        for name in missing:
+            _draw(name, run_dir, trained)
+
+
+def _pictures(options: RunOptions) -> list[str]:
+    """Return the names of the files of pictures that a run has at its end."""
+    video = options.video and options.sampler.kind != "tensor"
+    return [rundir.CURVE, *[rundir.VIDEO] * video]
+
+
+def _draw(name: str, run_dir: Path, trained: Run) -> None:
+    path = run_dir / name
+    if name == rundir.CURVE:
+        made = optional("learning curve", draw_curve, [run_dir], path)
+    else:
+        say("Recording a video. (--no-video skips this.)")
+        made = optional("video", record_video, trained, path)
+    if made:
+        logger.attach(path)
 
 
 def save_evaluation(options: RunOptions, run_dir: Path, trained: Run | None = None) -> Evaluation:

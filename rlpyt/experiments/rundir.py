@@ -153,3 +153,8 @@ def run_directory(options: RunOptions, given: Path | None) -> AbstractContextMan
     if len(os.fsencode(name)) > LONGEST_NAME - len("-yyyymmdd-hhmmss-nnn"):
         name = shortened(name)
     return new_directory(ROOT / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
+def time_of(path: Path) -> float:
+    """Return the time of a file's last change, 0 if there is none."""
+    return path.stat().st_mtime if path.exists() else 0.0

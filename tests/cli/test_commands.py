@@ -708,6 +708,13 @@ def test_the_same_command_starts_resumes_and_completes_a_run(tmp_path, capsys, m
     (run_dir / "evaluation.json").unlink()
     assert same_command(run_dir, "--steps", "64") == 0  # the evaluation is missing
     assert iterations == [0, 1, 2, 3] and (run_dir / "evaluation.json").exists()
+    curve = run_dir / "learning_curve.png"
+    for old in (curve.unlink, lambda: os.utime(curve, (1, 1))):
+        old()
+        before = (run_dir / "evaluation.json").stat().st_mtime_ns
+        assert same_command(run_dir, "--steps", "64") == 0  # a signal came while it was drawn
+        assert curve.stat().st_mtime > 1
+        assert (run_dir / "evaluation.json").stat().st_mtime_ns == before
     capsys.readouterr()
     assert same_command(run_dir, "--steps", "64") == 0
     assert capsys.readouterr().out == f"{run_dir} is complete: it has all its 64 steps.\n"
