@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,8 +113,9 @@ class SweepDirectory:
 
     def jobs(self) -> list[JobDirectory]:
         """Return all jobs in the order of their numbers."""
-        paths = sorted(self.queue.glob("[0-9]*"), key=lambda path: (len(path.name), path.name))
-        return [JobDirectory(path) for path in paths]
+        paths = [path for path in self.queue.glob("[0-9]*") if re.fullmatch("[0-9]+", path.name)]
+        ordered = sorted(paths, key=lambda path: (len(path.name), path.name))
+        return [JobDirectory(path) for path in ordered]
 
     def add(self, job: Job) -> JobDirectory:
         """Add a job."""

@@ -223,7 +223,7 @@ def _read(cls: Any, path: Path, remedy: str) -> Any:
         known = {item.name for item in fields(cls)}
         lists = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
         return cls(**{name: value for name, value in lists.items() if name in known})
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DamagedFile(f"{path} is damaged ({error}): restore it, {remedy}.") from error
 
 

@@ -118,6 +118,17 @@ def test_values_of_other_types_in_files_of_a_queue_are_named(tmp_path, file):
             assert whole.state == "done" and not whole.damage
 
 
+def test_a_job_without_its_file_is_named_beside_the_others(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0), job(1)])
+    (sweep.queue / "00000" / "job.json").unlink()
+    (sweep.queue / "00007").touch()
+    (sweep.queue / "0 (copy)").mkdir()
+    missing, whole, no_directory = read_sweep(tmp_path).runs
+    for damaged in (missing, no_directory):
+        assert damaged.state == "failed" and "job.json is damaged" in damaged.damage
+    assert whole.state == "queued"
+
+
 def test_other_names_beside_attempts_are_no_attempts(tmp_path):
     (one,) = sweep_of(tmp_path, [job(0)]).jobs()
     (one.path / "attempt_1 (copy).json").write_text("{}")
