@@ -296,6 +296,7 @@ class CheckpointedRunner(BaseRunner):
             self.algo.apply_schedule(self.state.itr)
             exact = bool(self.sampler.load_state_dict(state["sampler"]))
             if not exact:
+                self.sampler.start_anew(self.state.itr + 1)
                 self.algo.interrupt()
             self.load_counters(state["counters"])
             if ranks != self.world_size:

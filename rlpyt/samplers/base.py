@@ -212,6 +212,13 @@ class BaseSampler(FixedWhileRunning):
         """Load a state from ``state_dict``; return True if the run resumes exactly."""
         return False
 
+    def start_anew(self, itr: int) -> None:
+        """Start new episodes, with random streams that no earlier part of the run has used.
+
+        Args:
+            itr: first iteration of the resumed run.
+        """
+
     def statistics(self) -> dict[str, float]:
         """Return the sampler's columns of progress.csv; the names must not change."""
         return {}

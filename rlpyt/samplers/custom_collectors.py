@@ -78,6 +78,9 @@ class CustomCollectors:
         with torch.no_grad():
             return self.eval_collector.collect_evaluation(itr), True
 
+    def start_anew(self, seed: int, alone: bool) -> None:
+        """Do nothing: whoever made the environments has seeded them."""
+
     def where(self) -> str:
         """Return what the collectors do, for messages."""
         return f"in {type(self.collector).__name__}"

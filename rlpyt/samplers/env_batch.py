@@ -66,7 +66,7 @@ class EnvBatch:
         self._record: Any = None  # the observations that are written
         self._categories: CategoryCheck | None = None
         self._bounds: BoundsCheck | None = None
-        self._action_spaces: dict[int, Any] = {}  # by row, for random actions
+        self._action_spaces: dict[Any, Any] = {}  # by row and seed, for random actions
 
     @property
     def spaces(self) -> EnvSpaces:
@@ -103,9 +103,9 @@ class EnvBatch:
         Raises:
             ValueError: no action is valid.
         """
-        space = self._action_spaces.get(b)
+        space = self._action_spaces.get((b, seed))
         if space is None:  # a copy, since environments may share theirs
-            space = self._action_spaces[b] = copy.deepcopy(self._action_space(b))
+            space = self._action_spaces[b, seed] = copy.deepcopy(self._action_space(b))
             space.seed(env_seed(seed, rank, self._random_actions))
         return space.sample() if mask is None else sample_valid(space, mask)
 

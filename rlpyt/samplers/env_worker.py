@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -230,7 +231,7 @@ class EnvWorker:
             where: its name, for messages.
             restarts: number of environments of these ranks that were broken before.
         """
-        make, spaces, seed = self.spec.EnvCls, self.spec.examples.spaces, self.spec.seed
+        make, spaces, seed = self.spec.EnvCls, self.spec.examples.spaces, self.context.seed
         stream = f"{purpose} restart {restarts}" if restarts else purpose
         seeds = [env_seed(seed, rank, stream) for rank in ranks]
         arguments = with_rows(make, kwargs, seeds) if takes_rows(make, kwargs) else kwargs
@@ -246,8 +247,8 @@ class EnvWorker:
         except ValueError:
             close_quietly([env])
             raise
-        if hasattr(env, "seed") and "seeds" not in arguments:
-            env.seed(seeds[: env.n] if is_batch(env) else seeds[0])
+        if "seeds" not in arguments:
+            _seed_env(env, seeds)
         return env
 
     def _heal(self, build: Callable[[int], Any], env: Any, rows: int) -> Any:
@@ -324,15 +325,33 @@ class EnvWorker:
         if self.has_begun:
             return
         self.has_begun = True
+        self._start_episodes()
+        if self.spec.tasks is not None:
+            self.assign_tasks([tasks[1:] for tasks in self.spec.tasks])
+
+    def _start_episodes(self) -> None:
         with torch.inference_mode():
             self.collector.start_agent()
             started = self.collector.start_envs(self.spec.max_decorrelation_steps)
         self.agent_inputs, self.traj_infos = custom_collectors.results_of(
             self.collector, "start_envs", started, "(agent_inputs, traj_infos)"
         )
-        if self.spec.tasks is not None:
-            self.assign_tasks([tasks[1:] for tasks in self.spec.tasks])
         self._note(status.ACTIVITY, status.IDLE)
+
+    def start_anew(self, seed: int, alone: bool) -> None:
+        """Start new episodes in all environments, with the random streams of another seed.
+
+        Args:
+            seed: the seed.
+            alone: the process is this worker's own, so seed its global generators, too.
+        """
+        self.context.seed, ranks = seed, iter(self.spec.env_ranks)
+        if alone:
+            set_seed(env_seed(seed, self.spec.env_ranks[0], "worker"))
+        for env in self.envs:
+            n = env.n if is_batch(env) else 1
+            _seed_env(env, [env_seed(seed, rank) for rank in itertools.islice(ranks, n)])
+        self._start_episodes()
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:
         """Fill a batch; return finished trajectories."""
@@ -415,7 +434,8 @@ class EnvWorker:
         progress, action = self.context.progress, None
         if progress[status.ACTIVITY] == status.STEPPING and self.context.actions is not None:
             action = self.context.actions[progress[status.ROW]]
-        return status.environment_status(progress, self.spec, action)
+        spec = replace(self.spec, seed=self.context.seed)
+        return status.environment_status(progress, spec, action)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of environments, random streams and running statistics."""
@@ -558,6 +578,12 @@ def runs_in_chunks(eval_CollectorCls: object) -> bool:
     return getattr(eval_CollectorCls, "collect_evaluation", None) is (
         EvalCollector.collect_evaluation
     )
+
+
+def _seed_env(env: Any, seeds: list[int]) -> None:
+    """Seed an environment, or the rows of a vector environment, if it can be."""
+    if hasattr(env, "seed"):
+        env.seed(seeds[: env.n] if is_batch(env) else seeds[0])
 
 
 def agent_memory(agent: BaseAgent) -> Any:

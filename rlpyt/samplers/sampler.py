@@ -36,7 +36,7 @@ from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.logging import logger
 from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.processes import start_context
-from rlpyt.utils.seed import undisturbed
+from rlpyt.utils.seed import env_seed, undisturbed
 from rlpyt.utils.shared import Arena
 
 if TYPE_CHECKING:
@@ -510,6 +510,18 @@ class Sampler(BaseSampler):
             faults = self._worker_faults
             self._n_env_restarts, self._n_void, faults.restarts, faults.lives = state["faults"]
         return exact
+
+    def start_anew(self, itr: int) -> None:
+        """Start new episodes; see `BaseSampler.start_anew`."""
+        if self._worker_group is None:  # a custom ``initialize`` has made the environments
+            return
+        seed = env_seed(self.seed, itr, "resumed")
+        with undisturbed():
+            self._worker_group.call("start_anew", seed, self.layout.processes)
+        if self._server is not None:
+            self._server.start_anew(seed)
+        if self._task_flow is not None:
+            self._task_flow.set_queued(self._call_each("assign_tasks", [[]] * self.batch_spec.B))
 
     def _load_env_workers(self, state: dict[str, Any]) -> bool:
         env_workers = state.get("stations")

@@ -127,6 +127,11 @@ class SamplerProcess(Child):
         """Load a state from ``state_dict``; return True if the run resumes exactly."""
         return self.sampler.load_state_dict(state)
 
+    def start_anew(self, itr: int) -> None:
+        """Start new episodes; see `BaseSampler.start_anew`."""
+        set_seed(env_seed(self.sampler.seed, itr, f"host {self.spec.rank}"))
+        self.sampler.start_anew(itr)
+
     def where(self) -> status.WorkerStatus | None:
         """Return the activity of the process if it steps environments itself, else None."""
         env_worker = self.sampler._env_worker

@@ -206,6 +206,12 @@ class ActionServer:
                 channel.abandoned[0] = True
             channel.act_ready.release()
 
+    def start_anew(self, seed: int) -> None:
+        """Act for new episodes, with the noise of another seed."""
+        self.seed = seed
+        self.groups = [self._group(i) for i in range(self._n_groups)]
+        self.agent.reset()
+
     def state_dict(self) -> dict[str, Any]:
         """Return recurrent states and noise streams, for an exact resume."""
         return {

@@ -326,6 +326,14 @@ class TensorWorker:
         self.n_first_steps = 0
         return True
 
+    @torch.inference_mode()
+    def start_anew(self, seed: int, alone: bool) -> None:
+        """Start new episodes in all rows, with the random streams of another seed."""
+        collector = self.collector
+        collector.begin(collector.envs.reset(env_seed(seed, 0)))
+        if collector.generator is not None:
+            collector.generator.manual_seed(env_seed(seed, 0, "action"))
+
     def close(self) -> None:
         """Close the environments."""
         made = [c.envs.env for c in (self.collector, self.eval_collector) if c is not None]

@@ -1,8 +1,10 @@
 """Two runs of one seed are equal bit for bit in every sampler, and so is a run that was resumed."""
 
+import numpy as np
 import pytest
 import torch
 
+import rlpyt
 from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
@@ -123,3 +125,64 @@ def test_a_state_of_another_collector_starts_new_episodes():
     assert not samplers[0].load_state_dict(state) and samplers[1].load_state_dict(state)
     for sampler in samplers:
         sampler.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS[:2]])
+def test_new_episodes_of_a_resumed_run_are_not_those_of_its_start(SamplerCls):
+    """Else each part of a run that is stopped often would see the same first states and noise."""
+
+    def batch(itr):
+        sampler = SamplerCls(
+            EnvCls=make,
+            env_kwargs=dict(id="CartPole-v1"),
+            batch_T=12,
+            batch_B=6,
+            max_decorrelation_steps=5,
+        )
+        torch.manual_seed(2)
+        sampler.initialize(AGENTS["lstm"](), dict(n_workers=2), seed=9, bootstrap_value=True)
+        try:
+            if itr:
+                assert not sampler.load_state_dict({})
+                sampler.start_anew(itr)
+            return buffer_func(sampler.obtain_samples(0)[0], torch.clone)
+        finally:
+            sampler.shutdown()
+
+    start, part = batch(0), batch(3)
+    if SamplerCls is SerialSampler:
+        assert same(part, batch(3))  # two resumes from one checkpoint are equal
+    assert not any(leaf[0].any() for leaf in leaves_of(part.agent.agent_info.prev_rnn_state))
+    assert not (part.env.observation == start.env.observation).all(-1).any()
+    assert (part.agent.action != start.agent.action).any()
+
+
+class Stateless(CountEnv):
+    """Remembers what its episodes draw; has no state."""
+
+    drawn: list = []
+
+    def get_state(self):
+        return None
+
+    def seed(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def reset(self):
+        self.drawn.append(self.rng.random())
+        return super().reset()
+
+
+def test_a_resumed_run_draws_no_episode_again(tmp_path):
+    settings = dict(batch_T=8, batch_B=2, max_decorrelation_steps=0, run_dir=tmp_path / "run")
+    settings |= dict(sampler="serial", video=False, progress=False)
+    rlpyt.train("a2c", Stateless, steps=160, **settings)
+    first = set(Stateless.drawn)
+    for steps in (320, 480):
+        Stateless.drawn.clear()
+        with pytest.warns(UserWarning, match="starts new episodes"):
+            rlpyt.train("a2c", Stateless, steps=steps, resume=True, **settings)
+        new = set(Stateless.drawn)
+        assert len(new) > 20
+        assert len(first & new) <= 3  # the first starts, before the checkpoint is loaded
+        first |= new

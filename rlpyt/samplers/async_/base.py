@@ -289,6 +289,10 @@ class AsyncSamplerMixin(BaseSampler):
             return False
         return all(group.call_each("load_state_dict", [(one,) for one in hosts]))
 
+    def start_anew(self, itr: int) -> None:
+        """Start new episodes; see `BaseSampler.start_anew`."""
+        self._call("start_anew", itr)
+
     @property
     def processes(self) -> list[Any]:
         """Return the sampler processes."""
