@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlpyt.envs.layers import wrappers_of
+
 Array = NDArray[Any]
 
 
@@ -69,12 +71,17 @@ class GoalRewards:
 
 
 def _method(env: Any, name: str) -> Callable[..., Any] | None:
-    """Return a method of an environment or of the one that its wrappers contain, or ``None``."""
-    for layer in (env, getattr(env, "unwrapped", None)):
+    """Return a method of an environment, of what it wraps or adapts, or of its first row."""
+    *_, last = wrappers_of(env)
+    source = getattr(last, "source", last)  # of a vector environment
+    bare = getattr(source, "unwrapped", source)
+    rows = getattr(bare, "envs", ())
+    row = rows[0] if rows else None
+    for layer in (env, getattr(env, "unwrapped", None), source, bare, row):
         method: Callable[..., Any] | None = getattr(layer, name, None)
         if method is not None:
             return method
-    return None
+    return None if row is None else _method(row, name)
 
 
 def _of_batches(function: Callable[..., Any], pair: Array) -> Callable[..., Any]:

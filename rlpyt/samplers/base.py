@@ -13,7 +13,7 @@ from rlpyt.agents.weights import share_weights
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
-from rlpyt.samplers.environments import Around, try_environment
+from rlpyt.samplers.environments import Around, takes_rows, try_environment, with_rows
 from rlpyt.samplers.fault_policy import FaultPolicy, fault_policy
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
@@ -334,7 +334,10 @@ class BaseSampler(FixedWhileRunning):
             self.start_timeout_s,
             around,
         )
-        examples.make_env = partial(build_env, self.EnvCls, kwargs[0])
+        arguments = kwargs[0]
+        if takes_rows(self.EnvCls, arguments):
+            arguments = with_rows(self.EnvCls, arguments, [0])
+        examples.make_env = partial(build_env, self.EnvCls, arguments)
         return examples
 
     def _initialize_agent(self, share_memory: bool, rank: int = 0, world_size: int = 1) -> None:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
 from torch.utils._pytree import tree_leaves
 
 import rlpyt
@@ -49,9 +51,11 @@ RUNS = {
 }  # fmt: skip
 
 
-def run(name, Runner=MinibatchRl, Sampler=SerialSampler, sampler=(), **kwargs):
-    Env, algo, agent = RUNS[name]()
-    made = Sampler(Env, {}, batch_T=T, batch_B=B, max_decorrelation_steps=0, **dict(sampler))
+def run(name, Runner=MinibatchRl, Sampler=SerialSampler, sampler=(), Env=None, **kwargs):
+    Single, algo, agent = RUNS[name]()
+    made = Sampler(
+        Env or Single, {}, batch_T=T, batch_B=B, max_decorrelation_steps=0, **dict(sampler)
+    )
     settings = dict(seed=4, log_interval_steps=8 * T * B, affinity=dict(n_workers=2))
     runner = Runner(
         algo=algo, agent=agent, sampler=made, n_steps=N_ITR * T * B, **{**settings, **kwargs}
@@ -73,6 +77,25 @@ def test_a_resumed_run_is_the_uninterrupted_one(name, tmp_path):
     run(name, checkpoint_dir=tmp_path, hooks=[StopAfter(15)])
     resumed = run(name, resume_from=tmp_path, checkpoint_dir=tmp_path / "other", seed=99)
     assert_same_run(whole, resumed)
+
+
+def rows(num_envs):
+    return SyncVectorEnv([lambda: TimeLimit(EndingBitFlip(), 100)] * num_envs)
+
+
+class Own(SyncVectorEnv):
+    def __init__(self, num_envs):
+        super().__init__([EndingBitFlip] * num_envs)
+        self.compute_reward = EndingBitFlip().compute_reward
+        self.compute_terminated = EndingBitFlip().compute_terminated
+
+
+rows.batched = Own.batched = True
+
+
+@pytest.mark.parametrize("Env", [rows, Own])
+def test_a_vector_environment_with_any_number_of_rows_is_the_same_run(Env):
+    assert_same_run(run("dqn"), run("dqn", Env=Env))
 
 
 def check_goals(replay):
