@@ -31,7 +31,10 @@ root_doc = "index"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"rlpyt {release}"
-html_static_path = ["images/halfcheetah.mp4", "images/halfcheetah-poster.png", "site.css"]
+html_static_path = [
+    *("images/halfcheetah.mp4", "images/halfcheetah-poster.png", "site.css"),
+    *(str(path) for path in (ROOT / "docs" / "images" / "gallery").glob("*.mp4")),
+]
 html_css_files = ["site.css"]
 html_search_scorer = str(ROOT / "docs" / "search.js")
 myst_enable_extensions = ["colon_fence"]
