@@ -97,6 +97,7 @@ class BaseAgent(Recorded):
     mask_sizes: tuple[int, ...] | None = None
     masks_choices = False  # True if the distribution takes the mask, and not the model
     policy_observation: Sequence[str] | None = None
+    noise_hold: float | None = None  # see `QpgAgent`
     changeable: tuple[str, ...] = ()  # a ready agent's arguments that may change during a run
 
     def __init__(

@@ -277,6 +277,16 @@ class BaseSampler(FixedWhileRunning):
             )
         self.agent = completed(agent, BaseAgent, BaseAgent())
         self.seed = make_seed() if seed is None else check_seed(seed)
+        if self.agent.noise_hold is not None:
+            from rlpyt.samplers.collectors import Collector
+
+            CollectorCls: Any = self.CollectorCls
+            if not issubclass(CollectorCls, Collector):
+                raise ValueError(
+                    f"noise_hold must be None with {CollectorCls.__name__}, got "
+                    f"{self.agent.noise_hold}. Remove it from the agent's arguments, or use a "
+                    "collector that derives from rlpyt.samplers.collectors.Collector."
+                )
 
     def _check_evaluates(self) -> None:
         """Raise ValueError if there are no environments for evaluation."""

@@ -24,12 +24,12 @@ from rlpyt.samplers.env_batch import (
 )
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.policy_source import (
-    ActionNoise,
     LocalPolicy,
     RandomPolicy,
     ServedPolicy,
     StepRecord,
     WorkerSemaphores,
+    training_noise,
 )
 from rlpyt.samplers.rollout import Rollout, pairs
 from rlpyt.samplers.traj_stats import BatchTrajStats
@@ -226,7 +226,7 @@ class Collector(DecorrelatingStartCollector):
             self.policy = ServedPolicy(self.sync)
         else:
             assert self.agent is not None
-            noise = ActionNoise(self.context.seed, "action", self.env_ranks)
+            noise = training_noise(self.agent, self.context.seed, self.env_ranks)
             self.policy = LocalPolicy(self.agent, step, noise, self.samples_np)
         self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
         self._bind()

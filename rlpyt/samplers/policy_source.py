@@ -6,6 +6,7 @@ Samplers call agents to act only here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -76,6 +77,69 @@ class ActionNoise:
             rng.bit_generator.state = state
 
 
+class HeldNoise(ActionNoise):
+    """Normal noise that each environment keeps for n steps, or until its episode ends.
+
+    n has a truncated zeta distribution: P(n) is proportional to n**-mu for n = 1 to ``LONGEST``.
+
+    Args:
+        seed, purpose, env_ranks: see `ActionNoise`.
+        mu: exponent.
+    """
+
+    LONGEST = 16
+
+    def __init__(self, seed: int, purpose: str, env_ranks: Sequence[int], mu: float) -> None:
+        super().__init__(seed, purpose, env_ranks)
+        weight = np.arange(1.0, self.LONGEST + 1) ** -mu
+        above = weight[::-1].cumsum()[-2::-1] / weight.sum()  # P(n > 1), P(n > 2), ...
+        self._limits = [-NormalDist().inv_cdf(p) for p in above]
+        self._held: Array = np.zeros((len(env_ranks), 1), np.float32)  # [B, A] after the first step
+        self._left = np.zeros(len(env_ranks), np.int64)  # [B], further steps of the held noise
+
+    def draw(self, T: int, spec: NoiseSpec | None) -> Array:
+        """Draw noise and n for T steps; return the noise, in which ``hold`` replaces rows.
+
+        A further normal number of each step determines n, if the noise of this step is used.
+        """
+        assert spec is not None
+        drawn = super().draw(T, spec._replace(shape=(spec.shape[0] + 1,)))
+        assert drawn is not None
+        self._n_steps = 1 + np.searchsorted(self._limits, drawn[..., -1])  # [T, B]
+        return np.ascontiguousarray(drawn[..., :-1])
+
+    def hold(self, t: int, noise: Array, done: Array) -> None:
+        """Replace the noise [B, A] of step t by that of the step before where it is held.
+
+        Args:
+            t: index of the step.
+            noise: noise that was drawn for this step; changed in place.
+            done: [B], True where an episode starts, with new noise.
+        """
+        new = done | (self._left == 0)
+        self._left = np.where(new, self._n_steps[t], self._left) - 1
+        self._held = np.where(new[:, None], noise, self._held)
+        noise[...] = self._held
+
+    def state_dict(self) -> list[Any]:
+        """Return the states of the streams, each with the noise that its environment holds."""
+        rows = zip(super().state_dict(), self._held.tolist(), self._left.tolist(), strict=True)
+        return [{**state, "held": held, "left": left} for state, held, left in rows]
+
+    def load_state_dict(self, states: list[Any]) -> None:
+        """Load saved states, also those of an `ActionNoise`."""
+        super().load_state_dict(states)
+        self._held = np.array([state.get("held", [0]) for state in states], np.float32)
+        self._left = np.array([state.get("left", 0) for state in states])
+
+
+def training_noise(agent: ActingAgent, seed: int, env_ranks: Sequence[int]) -> ActionNoise:
+    """Return the noise of training batches."""
+    if agent.noise_hold is None:
+        return ActionNoise(seed, "action", env_ranks)
+    return HeldNoise(seed, "action", env_ranks, agent.noise_hold)
+
+
 class LocalPolicy:
     """Actions from an agent in this process, for one group of environments.
 
@@ -110,6 +174,9 @@ class LocalPolicy:
         self._noise_torch: torch.Tensor | None = None
         self._policy: FastPolicy | None = None
         self._has_state = agent.recurrent or type(agent).reset_one is not BaseAgent.reset_one
+        if isinstance(noise, HeldNoise):
+            self._hold = noise.hold
+            self.act = self._act_with_held_noise  # type: ignore[method-assign]
         self.write_into(samples)
 
     def write_into(self, samples: NamedArrayTuple | None) -> None:
@@ -157,6 +224,10 @@ class LocalPolicy:
         for leaf, new in zip(self._info_leaves, leaves_of(agent_info)):
             leaf[...] = new.numpy()
         return True
+
+    def _act_with_held_noise(self, t: int) -> bool:
+        self._hold(t, self._noise[t], self._step.done)  # type: ignore[index]
+        return LocalPolicy.act(self, t)
 
     def record_timeout_values(self, t: int, rows: Sequence[int], observation: NumpyArrays) -> None:
         """Record V of the final observations of episodes that step t truncated.

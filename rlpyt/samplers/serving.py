@@ -21,11 +21,11 @@ from rlpyt.samplers.env_batch import null_rows
 from rlpyt.samplers.env_worker import agent_memory, load_agent_memory
 from rlpyt.samplers.evaluation import eval_noise
 from rlpyt.samplers.policy_source import (
-    ActionNoise,
     LocalPolicy,
     ServerChannel,
     StepBuffer,
     StepRecord,
+    training_noise,
 )
 from rlpyt.samplers.tiles import ActingAgent, tiled
 from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, torchify_buffer
@@ -156,7 +156,7 @@ class ActionServer:
             noise = eval_noise(self.seed, self.evaluations, ranks)
             policy = LocalPolicy(agent, step, noise, None, i)
         else:
-            noise = ActionNoise(self.seed, "action", ranks)
+            noise = training_noise(agent, self.seed, ranks)
             policy = LocalPolicy(agent, step, noise, self.slots[0][:, rows], i)
         final = None if evaluation or self._final is None else self._final[rows]
         null_action = self.examples.spaces.action.null_value()

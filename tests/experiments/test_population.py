@@ -93,7 +93,7 @@ PAIRS = {
     "sac-atoms": (
         *("sac", "Pendulum-v1", 205),
         OFF_POLICY
-        | {"agent": {**SMALL, "args": {"q_model_kwargs": {"n_atoms": 11}}}}
+        | {"agent": {**SMALL, "args": {"q_model_kwargs": {"n_atoms": 11}, "noise_hold": 2}}}
         | {"normalize_reward": True},
     ),
     "sac-gru": (  # its memories run outside of the losses

@@ -33,6 +33,7 @@ from rlpyt.utils.completion import takes
 from rlpyt.utils.seed import undisturbed
 
 TRIAL_ROWS = 3  # number of rows of the forward pass that checks critics
+MAX_HOLD_EXPONENT = 100  # of `noise_hold`, far beyond which noise is never kept
 MEMORY_ARGUMENTS = ("memory", "lstm_size")
 
 
@@ -67,6 +68,8 @@ class QpgAgent(BaseAgent):
         initial_model_state_dict: initial parameters of the policy, or a state from ``state_dict``.
         n_critics: number of critics; ``None``: one, whose values have no dimension for critics.
         fast_acting, policy_observation: see `BaseAgent`.
+        noise_hold: mu >= 0: while sampling, an action's noise is kept for n steps of the episode,
+            with P(n) proportional to n**-mu for n = 1 to 16; ``None``: new noise at each step.
         critic_observation: names of the parts of an observation that critics and state values read;
             ``None``: all. If policy and critics read different parts, each has its own statistics
             of observations.
@@ -104,6 +107,7 @@ class QpgAgent(BaseAgent):
         fast_acting: bool = True,
         policy_observation: Sequence[str] | None = None,
         critic_observation: Sequence[str] | None = None,
+        noise_hold: float | None = None,
     ) -> None:
         model_kwargs = as_arguments(model_kwargs, "model_kwargs")
         self.recurrent = self.recurrent or model_kwargs.get("memory") is not None
@@ -117,6 +121,9 @@ class QpgAgent(BaseAgent):
             raise ValueError(
                 "q_model_kwargs must not hold n_critics. Pass it to the agent instead."
             )
+        self.noise_hold = noise_hold
+        if noise_hold is not None:
+            check_range("noise_hold", noise_hold, 0, MAX_HOLD_EXPONENT)
         self.n_critics = None if n_critics is None else whole_number("n_critics", n_critics, 1)
         self.n_quantiles = self.q_model_kwargs.get("n_quantiles")
         self.n_atoms = self.q_model_kwargs.get("n_atoms")
@@ -158,11 +165,17 @@ class QpgAgent(BaseAgent):
 
         Raises:
             TypeError: actions are not continuous.
-            ValueError: actions are not bounded, several critics in one model depend on each other,
-                a network normalizes observations that are not floating point, critics have a
-                memory but the policy has none, or the agent is recurrent and its policy has none.
+            ValueError: actions are not bounded, or not a single Box with ``noise_hold``, several
+                critics in one model depend on each other, a network normalizes observations that
+                are not floating point, critics have a memory but the policy has none, or the agent
+                is recurrent and its policy has none.
         """
         self._set_action_space(env_spaces.action)
+        if self.noise_hold is not None and not isinstance(self.distribution, Gaussian):
+            raise ValueError(
+                f"noise_hold must be None for {env_spaces.action}, got {self.noise_hold}: noise is "
+                "held only for actions that are a single Box. Leave it out."
+            )
         super().initialize(env_spaces, share_memory, **kwargs)
         if self.recurrent and getattr(self.model, "recurrent_layer", None) is None:
             raise ValueError(
