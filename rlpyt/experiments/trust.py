@@ -45,8 +45,12 @@ BASES = {
     *("torch.nn.modules.module:Module", "torch.optim.optimizer:Optimizer"),
     *("gymnasium.core:Env", "gymnasium.spaces.space:Space"),
 }
-# Exceptions: wrappers that record videos, and actors with a runtime environment.
-NO_PARTS = {"gymnasium.core:Wrapper", "rlpyt.samplers.ray_sampler:RaySampler"}
+# Exceptions: wrappers that record videos, actors with a runtime environment, and a hook of runners
+# that writes into the directory that it is given.
+NO_PARTS = {
+    *("gymnasium.core:Wrapper", "rlpyt.samplers.ray_sampler:RaySampler"),
+    "rlpyt.runners.heartbeat:HeartbeatHook",
+}
 # Functions that make environments from the name of a registered one.
 MAKERS = {
     "gymnasium.envs.registration:make",

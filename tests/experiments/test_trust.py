@@ -1,7 +1,9 @@
 """Runs and models of somebody else cannot run programs; those of this user need no flag."""
 
+import inspect
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -317,6 +319,9 @@ def test_modules_beside_the_run_of_somebody_else_are_not_imported(runs, here, mo
     assert rlpyt.load(".").name.endswith("CartPoleEnv") and os.getcwd() not in sys.path
 
 
+PATHS = re.compile(r"(^|_)(path|dir|directory|file|folder|url|address)s?$")
+
+
 class OwnModel(torch.nn.Module):
     """Model of the user's program, which has imported it."""
 
@@ -342,6 +347,9 @@ def own_agent():
         ("rlpyt:CategoricalMlpAgent", True),
         ("rlpyt.curricula.learning_progress:LearningProgress", True),
         ("json:JSONDecoder", False),
+        ("rlpyt:KeepBest", True),
+        ("rlpyt.runners.heartbeat:HeartbeatHook", False),
+        ("rlpyt.runners.sync_rl:HeartbeatHook", False),
     ],
 )
 def test_allowed_parts(name, allowed):
@@ -350,6 +358,16 @@ def test_allowed_parts(name, allowed):
     else:
         with pytest.raises(ValueError, match="which is not"):
             trust.allowed_part(name)
+
+
+def test_only_known_parts_take_paths():
+    found = set()
+    for name in [name for name in sys.modules if name.startswith("rlpyt.")]:
+        for cls in vars(sys.modules[name]).values():
+            own = isinstance(cls, type) and cls.__module__.startswith("rlpyt.")
+            if own and trust._is_class_of_part(cls):
+                found |= {x for x in inspect.signature(cls).parameters if PATHS.search(x)}
+    assert found == {"checkpoint_dir"}  # which is replaced
 
 
 def test_own_runs_need_no_flag_and_changed_ones_do(here, capsys):
