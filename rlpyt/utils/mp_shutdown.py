@@ -30,13 +30,16 @@ def wait_for_helpers() -> None:
     tracker = getattr(module, "_resource_tracker", None)
     fork_server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
     if fork_server is not None and fork_server._forkserver_pid is not None:
-        _end(fork_server._forkserver_pid, fork_server._forkserver_alive_fd)
+        ending = fork_server._forkserver_pid, fork_server._forkserver_alive_fd
+        # First, since Ctrl-C may interrupt the wait, and this is called again.
+        fork_server._forkserver_alive_fd = fork_server._forkserver_pid = None
+        _end(*ending)
         with contextlib.suppress(OSError, ValueError):  # it is gone, or has no path
             os.unlink(fork_server._forkserver_address)
-        fork_server._forkserver_alive_fd = fork_server._forkserver_pid = None
     if tracker is not None and tracker._pid is not None:
-        _end(tracker._pid, tracker._fd)
+        ending = tracker._pid, tracker._fd
         tracker._fd = tracker._pid = None
+        _end(*ending)
 
 
 def _end(pid: int, pipe: int) -> None:

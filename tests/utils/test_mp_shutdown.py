@@ -29,6 +29,32 @@ def test_helpers_end_before_the_program():
     assert done.stderr == ""
 
 
+INTERRUPTED = """
+import contextlib, os
+from rlpyt.utils import mp_shutdown
+import multiprocessing
+context = multiprocessing.get_context("forkserver")
+process = context.Process(target=os.getpid)
+process.start()
+process.join()
+def interrupt(_):
+    raise KeyboardInterrupt
+sleep, mp_shutdown.time.sleep = mp_shutdown.time.sleep, interrupt
+for _ in range(2):
+    with contextlib.suppress(KeyboardInterrupt):
+        mp_shutdown.wait_for_helpers()
+mp_shutdown.time.sleep = sleep
+mp_shutdown.wait_for_helpers()
+"""
+
+
+def test_ctrl_c_while_waiting_for_helpers_closes_no_pipe_twice():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+
+
 DAEMON = """
 import os, sys, time
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
