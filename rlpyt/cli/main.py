@@ -53,7 +53,7 @@ EXIT_CODES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
     ((NotADirectoryError, IsADirectoryError), 2),
     ((OSError, MemoryError), 1),  # a retry may succeed, for example after a full disk
 )
-THREADS_S = 5.0  # time for threads to end by themselves
+THREADS_S = 5.0  # time for threads and processes to end by themselves
 GYMNASIUM = re.compile(r"\x1b\[\d+m((?:WARN|ERROR): .*)\x1b\[0m", re.DOTALL)  # its warnings
 MODULES = {"eval": "evaluate"}  # commands whose module has another name
 
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             notes = []
         say("\n".join([f"rlpyt: error: {message}", *notes]), sys.stderr)
     if argv is None:
-        end_in_spite_of_threads(code)
+        end_in_spite_of_others(code)
     sys.exit(code)
 
 
@@ -105,20 +105,29 @@ def shown_warning(message: Warning | str, *_: Any, **__: Any) -> str:
     return printable(f"rlpyt: warning: {colored[1] if colored else text}\n")
 
 
-def end_in_spite_of_threads(code: int) -> None:
-    """End the program if threads, for example of an environment, would keep it from ending.
+def end_in_spite_of_others(code: int) -> None:
+    """End the program if threads or processes, as of an environment, would keep it from ending.
 
-    Threads of executors do not: Python ends them at exit, when they are idle.
+    At exit Python waits without a limit for threads, also for those of executors, which it asks to
+    end, and for processes of multiprocessing that are not daemonic.
     """
-    pools: Any = sys.modules.get("concurrent.futures.thread")
-    known = {threading.main_thread(), *(pools._threads_queues if pools else ())}
-    others = [x for x in threading.enumerate() if not x.daemon and x not in known]
+    ask: Any = [*getattr(threading, "_threading_atexits", ())]
+    threading.Thread(target=lambda: [end() for end in reversed(ask)], daemon=True).start()
+    main_thread = threading.main_thread()
+    others: list[Any] = [x for x in threading.enumerate() if not x.daemon and x is not main_thread]
+    module: Any = sys.modules.get("multiprocessing.process")
+    children = [x for x in module.active_children() if not x.daemon] if module else []
     deadline = time.monotonic() + THREADS_S
-    for thread in others:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    names = [thread.name for thread in others if thread.is_alive()]
-    if names:
-        say(f"rlpyt: warning: ended although threads were running: {', '.join(names)}", sys.stderr)
+    for one in (*others, *children):
+        one.join(max(0.0, deadline - time.monotonic()))
+    threads, processes = ([x for x in kind if x.is_alive()] for kind in (others, children))
+    for process in processes:
+        process.kill()
+    for kind, left in (("threads", threads), ("processes", processes)):
+        if left:
+            names = ", ".join(x.name for x in left)
+            say(f"rlpyt: warning: ended although {kind} were running: {names}", sys.stderr)
+    if threads:
         atexit._run_exitfuncs()
         for stream in filter(None, (sys.stdout, sys.stderr)):
             with contextlib.suppress(OSError, ValueError):

@@ -548,12 +548,24 @@ def test_version(capsys):
     assert rlpyt.__version__ in capsys.readouterr().out
 
 
-def test_the_command_ends_although_a_thread_runs():
+ENDLESS = {
+    "threads were running: endless": "Thread(target=Event().wait, name='endless').start()",
+    "threads were running: ThreadPoolExecutor-1_0": "pool.submit(Event().wait)",
+    "processes were running: endless": (
+        "get_context('fork').Process(target=time.sleep, args=[99], name='endless').start()"
+    ),
+    "": "get_context('fork').Process(target=time.sleep, args=[99], daemon=True).start()",
+}
+
+
+@pytest.mark.parametrize("warning", ENDLESS)
+def test_the_command_ends_although_threads_and_processes_run(warning):
     code = (
-        "import threading, rlpyt.cli.main as cli; cli.THREADS_S = 0.1; "
+        "import time, rlpyt.cli.main as cli; cli.THREADS_S = 0.1; "
         "from concurrent.futures import ThreadPoolExecutor; "
-        "ThreadPoolExecutor(1).submit(len, '').result(); "
-        "threading.Thread(target=threading.Event().wait, name='endless').start(); cli.main()"
+        "from multiprocessing import get_context; from threading import Event, Thread; "
+        "pool = ThreadPoolExecutor(1, 'ThreadPoolExecutor-1'); pool.submit(len, '').result(); "
+        f"{ENDLESS[warning]}; cli.main()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code, "--version"],
@@ -563,7 +575,8 @@ def test_the_command_ends_although_a_thread_runs():
         timeout=60,
     )
     assert ended.returncode == 0 and "rlpyt" in ended.stdout
-    assert ended.stderr.endswith("ended although threads were running: endless\n")
+    said = f"rlpyt: warning: ended although {warning}\n"
+    assert ended.stderr == (said if warning else "")
 
 
 def test_importing_the_package_is_cheap():
