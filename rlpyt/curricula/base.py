@@ -111,10 +111,19 @@ class Curriculum(Recorded):
             ) from None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``."""
+        """Restore the result of ``state_dict``.
+
+        Raises:
+            ValueError: a number or array has become something else.
+        """
         set_rng(self.rng, state["rng"])
         for name in self._state:
-            setattr(self, name, unpack(state[name]))
+            value, own = unpack(state[name]), getattr(self, name)
+            for kind in (np.ndarray, int | float):
+                if isinstance(own, kind) and not isinstance(value, kind):
+                    was = type(own).__name__
+                    raise ValueError(f"{name} of a curriculum must be {was}, got {value!r:.80}.")
+            setattr(self, name, value)
 
 
 def effective_number(probabilities: Array) -> float:

@@ -281,6 +281,20 @@ def test_a_saved_curriculum_continues_exactly(make, tmp_path):
     assert first.statistics() == second.statistics()
 
 
+@pytest.mark.parametrize(
+    "cls,name,wrong",
+    [
+        (PrioritizedLevelReplay, "now", {}),
+        (PrioritizedLevelReplay, "seen", True),
+        (LearningProgress, "slow", -1),
+    ],
+)
+def test_a_saved_state_of_other_types_is_refused(cls, name, wrong):
+    curriculum = begun(cls(7), seed=4)
+    with pytest.raises(ValueError, match=f"^{name} of a curriculum must be"):
+        curriculum.load_state_dict({**curriculum.state_dict(), name: wrong})
+
+
 @pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 def test_initialize_resets_all_state(make):
     curriculum = begun(make(), seed=4)
