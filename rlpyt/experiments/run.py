@@ -530,8 +530,9 @@ class Run:
         while not done and t != max_steps:
             try:
                 action = self._act(observation, reward, deterministic, check=False)
-            except ValueError as error:
+            except (ValueError, RuntimeError) as error:
                 error.add_note(f"In step {t} of an episode of {env}.")
+                check_first(self.agent.env_spaces.observation, observation)  # names the part
                 raise
             next_observation, reward, done, info = env.step(action)
             t += 1

@@ -210,6 +210,34 @@ class Endless(gymnasium.Env):
         return np.array([self.t % 10, 1], np.float32)
 
 
+class LateCategory(gymnasium.Env):
+    """Its third observation is no element of its space, if it is ``late``."""
+
+    observation_space = gymnasium.spaces.Dict(
+        a=gymnasium.spaces.Discrete(3), b=gymnasium.spaces.Box(-1, 1, (2,))
+    )
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, late=False):
+        self.late = late
+
+    def reset(self, seed=None, options=None):
+        self.t = 0
+        return {"a": 1, "b": np.zeros(2, np.float32)}, {}
+
+    def step(self, action):
+        self.t += 1
+        a = 3 if self.late and self.t == 2 else 1
+        return {"a": a, "b": np.zeros(2, np.float32)}, 1.0, self.t == 4, False, {}
+
+
+def test_evaluation_names_a_category_outside_of_its_space(tmp_path):
+    train(tiny(LateCategory, "a2c"), tmp_path)
+    run = rlpyt.load(tmp_path, env=LateCategory, env_args=dict(late=True))
+    with pytest.raises(ValueError, match=r"observation.a is outside the bounds \[0, 2\]"):
+        run.evaluate(1)
+
+
 def test_evaluation_ends_where_episodes_do_not(tmp_path, monkeypatch):
     options = tiny(f"{__name__}:Endless", eval_max_steps=7)
     train(options, tmp_path / "run")

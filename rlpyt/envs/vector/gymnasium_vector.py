@@ -34,7 +34,7 @@ from rlpyt.envs.vector.partial_reset import (
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
 from rlpyt.spaces.action_mask import FIELD, action_mask_of
-from rlpyt.utils.buffer import buffer_func, leaves_of
+from rlpyt.utils.buffer import buffer_func, keeps_numbers, leaves_of
 
 NEXT_STEP, SAME_STEP, DISABLED = (
     AutoresetMode.NEXT_STEP,
@@ -215,14 +215,25 @@ class GymnasiumVectorEnv(SourceAdapter):
         final = info["final_obs"]
         if isinstance(final, np.ndarray) and final.dtype == object:
             for i in rows:
-                put_rows(result, i, final[i] if self._convert is None else self._convert(final[i]))
+                one = final[i] if self._convert is None else self._convert(final[i])
+                self._check_numbers(one, result)
+                put_rows(result, i, one)
         else:
-            put_rows(
-                result, rows, take_rows(self._checked_observation(final, "final_obs of step"), rows)
-            )
+            of_ended = take_rows(self._checked_observation(final, "final_obs of step"), rows)
+            self._check_numbers(of_ended, result)
+            put_rows(result, rows, of_ended)
         if not self._final_differs:
             self._compare_final(take_rows(result, rows), take_rows(observation, rows))
         return result
+
+    def _check_numbers(self, final: Elements, result: Elements) -> None:
+        """Refuse final observations whose conversion would lose digits, as a category of 1.5."""
+        for new, leaf in zip(leaves_of(final), leaves_of(result)):
+            if not keeps_numbers(np.asarray(new), leaf.dtype):
+                raise UnsupportedVectorEnv(
+                    f"final_obs of {self.source} has {np.asarray(new).dtype} in place of "
+                    f"{leaf.dtype}; the conversion would lose digits."
+                )
 
     def _compare_final(self, final: Elements, first: Elements) -> None:
         """Warn if the first final observations are the first ones of the next episodes."""

@@ -349,6 +349,37 @@ class OneArray(CountGym):
         return self.own, *rest
 
 
+class Categories(SyncVectorEnv):
+    def step(self, actions):
+        *results, info = super().step(actions)
+        if "final_obs" in info and self.as_objects:
+            info["final_obs"][:] = [np.array([1.5, 0]) for _ in range(self.num_envs)]
+        elif "final_obs" in info:
+            info["final_obs"] = np.full((self.num_envs, 2), 1.5)
+        return *results, info
+
+
+class CategoryGym(gymnasium.Env):
+    observation_space = gymnasium.spaces.MultiDiscrete([3, 3])
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        return np.array([1, 1]), {}
+
+    def step(self, action):
+        return np.array([1, 1]), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize("as_objects", [False, True])
+def test_final_categories_that_are_floats_are_refused(as_objects):
+    source = Categories([CategoryGym] * 2, autoreset_mode=SAME_STEP)
+    source.as_objects = as_objects
+    envs = adapt(source)
+    envs.reset()
+    with pytest.raises(UnsupportedVectorEnv, match="float64 in place of int64"):
+        envs.step(np.zeros(2, np.int64))
+
+
 class ResetsInPlace(OneArray):
     def reset(self, seed=None, options=None):
         before = getattr(self, "own", None)
