@@ -16,6 +16,7 @@ from rlpyt.experiments import rundir, script_runs
 from rlpyt.experiments.options import read_config
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import RunLock
+from rlpyt.utils.logging.tracker_process import memory_of
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
 
 
@@ -39,6 +40,8 @@ def main(args: Sequence[str]) -> int:
             f"{', '.join(TRACKERS)}, as in --logger {TRACKERS[0]}."
         )
     check_installed(trackers)
+    for name in trackers:
+        memory_of(command.run, name)  # raises if it is damaged
     with RunLock(command.run):
         sinks = [TrackerSink(command.run, name) for name in trackers]
         for sink in sinks:

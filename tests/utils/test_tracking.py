@@ -10,6 +10,7 @@ import warnings
 
 import pytest
 
+from rlpyt.errors import DamagedFile
 from rlpyt.utils.logging import logger, tracker_process
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE, Delivery, memory_of, prepare
@@ -290,6 +291,34 @@ def test_an_offline_run_that_is_resumed_is_written_again_as_a_whole(run_dir):
         file.write("30,3\n")
     deliver(run_dir, kept, offline=True)
     assert kept == [(10, 1), (20, 2), (30, 3), (30, "video.mp4"), "finished"]
+
+
+MEMORY = {"run_id": "a", "server": "", "steps": 10, "files": {}, "failed": False, "closed": True}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", '{"run_id": "a', "[" * 1000, json.dumps(MEMORY).replace("10", "9" * 5000)),
+        *(json.dumps({**MEMORY, **x}) for x in ({"files": []}, {"steps": "x"}, {"server": 5})),
+    ],
+    ids=range(8),
+)
+def test_a_damaged_memory_is_named(run_dir, text):
+    path = run_dir / "logger_wandb.json"
+    path.write_text(json.dumps(MEMORY))
+    assert memory_of(run_dir, "wandb") == MEMORY
+    path.write_text(text)
+    with pytest.raises(DamagedFile, match=r"logger_wandb.json is not what wandb has received"):
+        memory_of(run_dir, "wandb")
+
+
+def test_the_warning_at_the_end_names_a_damaged_memory(run_dir, monkeypatch):
+    monkeypatch.setattr("rlpyt.utils.logging.tracking.PROCESS", "rlpyt.none")  # fails at once
+    sink = TrackerSink(run_dir, "wandb")
+    (run_dir / "logger_wandb.json").write_text("[]")
+    with pytest.warns(RuntimeWarning, match=r"not received everything: .*logger_wandb.json is not"):
+        sink.wait()
 
 
 def test_a_file_is_sent_again_when_it_has_changed(run_dir):

@@ -25,6 +25,7 @@ from typing import Any, TextIO
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.progress_csv import NewRows
 from rlpyt.utils.logging.sinks import MLFLOW_METRICS, MlflowSink, TrackioSink, WandbSink
+from rlpyt.utils.signed import read_json
 from rlpyt.utils.text import counted
 
 WAIT_VARIABLE = "RLPYT_TRACKER_WAIT_S"
@@ -52,6 +53,19 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+}
+
+MEMORY = {  # JSON schema of ``logger_<tracker>.json``
+    "type": "object",
+    "required": ["server", "files", "failed"],
+    "properties": {
+        "run_id": {"type": ["string", "null"]},
+        "server": {"type": "string"},
+        "steps": {"type": "integer"},
+        "files": {"type": "object", "additionalProperties": {"type": "number"}},
+        "failed": {"type": "boolean"},
+        "closed": {"type": "boolean"},
+    },
 }
 
 
@@ -178,9 +192,14 @@ class Delivery:
 
 
 def memory_of(run_dir: Path, tracker: str) -> dict[str, Any]:
-    """Return what is known of the delivery to a tracker, as ``Delivery.remember`` writes it."""
+    """Return what is known of the delivery to a tracker, as ``Delivery.remember`` writes it.
+
+    Raises:
+        DamagedFile: the file has other content.
+    """
     path = _memory_path(run_dir, tracker)
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    kind = f"what {tracker} has received (without this file it receives everything again)"
+    found: dict[str, Any] = read_json(path, kind, MEMORY) if path.exists() else {}
     return found
 
 
@@ -244,7 +263,7 @@ def sink_opener(run_dir: Path, tracker: str) -> Callable[[str | None], Any]:
     """Return a function that opens the tracker's sink, for ``Delivery``."""
 
     def open_sink(run_id: str | None) -> Any:
-        config = json.loads((run_dir / "params.json").read_text(encoding="utf-8"))
+        config = read_json(run_dir / "params.json", "the settings of a run", {"type": "object"})
         name = run_dir.name
         if name.startswith("run_"):  # of a script or sweep: the directory above has the name
             name = f"{run_dir.parent.name}/{name}"

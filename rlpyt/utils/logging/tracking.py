@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rlpyt.errors import DamagedFile
 from rlpyt.utils.extras import install_command
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.sinks import Row
@@ -173,7 +174,10 @@ class TrackerSink:
 
     def _rest(self) -> str:
         """Let a later process know all files and how the run ended; return what is not sent."""
-        delivery = Delivery(self.run_dir, self.tracker, None, lambda run_id: None)
+        try:
+            delivery = Delivery(self.run_dir, self.tracker, None, lambda run_id: None)
+        except DamagedFile as error:
+            return f"everything: {str(error).rstrip('.')}"
         for path in self._files:
             delivery.attach(path)
         delivery.end(self._failed)
