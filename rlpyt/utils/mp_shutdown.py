@@ -31,7 +31,7 @@ def wait_for_helpers() -> None:
     fork_server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
     if fork_server is not None and fork_server._forkserver_pid is not None:
         ending = fork_server._forkserver_pid, fork_server._forkserver_alive_fd
-        # First, since Ctrl-C may interrupt the wait, and this is called again.
+        # First, since this may be interrupted and called again.
         fork_server._forkserver_alive_fd = fork_server._forkserver_pid = None
         _end(*ending)
         with contextlib.suppress(OSError, ValueError):  # it is gone, or has no path
@@ -43,10 +43,10 @@ def wait_for_helpers() -> None:
 
 
 def _end(pid: int, pipe: int) -> None:
-    """Close the pipe of a helper, and wait for its end."""
+    """Close the pipe of a helper, and wait for its end; Ctrl-C ends the wait."""
     os.close(pipe)
     deadline = time.monotonic() + END_S
-    with contextlib.suppress(ChildProcessError, ProcessLookupError):
+    with contextlib.suppress(ChildProcessError, ProcessLookupError, KeyboardInterrupt):
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > deadline:
                 os.kill(pid, signal.SIGKILL)
