@@ -16,7 +16,8 @@ from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import base_algorithm, class_named, import_named
 from rlpyt.models.image_encoder import SMALL
-from rlpyt.models.network import Network
+from rlpyt.models.impala import KINDS
+from rlpyt.models.network import VectorModel
 from rlpyt.utils.checkpoint import CheckpointError, saved_shapes
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
@@ -142,7 +143,7 @@ def use_saved_convolutions(agent: Any, state: Any) -> None:
     for name, kwargs in NETWORKS.items():
         Model: Any = getattr(agent, name, None)
         given: Any = getattr(agent, kwargs, None)
-        ours = given is not None and isinstance(Model, type) and issubclass(Model, Network)
+        ours = given is not None and isinstance(Model, type) and issubclass(Model, VectorModel)
         if ours and "encoder" in named_arguments(Model) and not {"encoder", "encoders"} & {*given}:
             given["encoder"] = SMALL
 
@@ -314,7 +315,7 @@ def _encoders(options: RunOptions) -> dict[str, Any]:
     found = {}
     for part, encoder in given.items():
         kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
-        if isinstance(kwargs.get("kind"), str):
+        if isinstance(kwargs.get("kind"), str) and kwargs["kind"] not in KINDS:
             kwargs["kind"] = import_named(kwargs["kind"], "encoder")
         found[part] = kwargs
     return {"encoders": found}

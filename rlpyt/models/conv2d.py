@@ -108,6 +108,7 @@ class Conv2dHeadModel(nn.Module):
         hidden_sizes: hidden layers of the MLP; one number is one layer; ``None`` or empty with
             ``output_size=None``: no MLP.
         output_size: size of the linear output layer; ``None``: none.
+        conv: the convolutions, in place of those with these settings.
 
     Raises:
         ValueError: image_shape is not (C, H, W), or the image is too small for the convolutions.
@@ -124,6 +125,7 @@ class Conv2dHeadModel(nn.Module):
         paddings: Sequence[int] | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
         use_maxpool: bool = False,
+        conv: Conv2dModel | None = None,
     ) -> None:
         super().__init__()
         if len(image_shape) != 3:
@@ -131,9 +133,8 @@ class Conv2dHeadModel(nn.Module):
                 f"image_shape must be (channels, height, width), got {tuple(image_shape)}."
             )
         c, h, w = image_shape
-        self.conv = Conv2dModel(
-            c, channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool
-        )
+        layers = (channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool)
+        self.conv = Conv2dModel(c, *layers) if conv is None else conv
         n_features = self.conv.conv_out_size(h, w)
         if hidden_sizes or output_size is not None:
             self.head: nn.Module = MlpModel(n_features, hidden_sizes, output_size, nonlinearity)

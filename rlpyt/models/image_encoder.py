@@ -1,16 +1,18 @@
 """Encoders of parts of an observation: images of any size, and those of users."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
+from rlpyt.models.impala import build_convolutions
 from rlpyt.models.mlp import HIDDEN_GAIN, init_orthogonal
 from rlpyt.models.observation import EncodedShape, ImageShape
 from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.checks import whole_number
 
+Encoder = str | Mapping[str, Any] | Callable[..., nn.Module]  # see `build_encoder`
 MIN_NATURE_SIZE = 36  # smallest height and width for the convolutions of Mnih et al. 2015
 BATCH_DIM = 4  # [N, C, H, W]
 NATURE = dict(channels=[32, 64, 64], kernel_sizes=[8, 4, 3], strides=[4, 2, 1], paddings=[0, 0, 0])
@@ -42,6 +44,8 @@ class ImageEncoder(nn.Module):
         feature_size: number of features, each after the nonlinearity.
         channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: as above.
         nonlinearity: class or name of the nonlinearity.
+        kind: "impala": the convolutions of `ImpalaModel`; ``None``: as above.
+        **settings: further arguments of this kind.
 
     Raises:
         ValueError: the image is too small for the convolutions.
@@ -56,10 +60,15 @@ class ImageEncoder(nn.Module):
         strides: Sequence[int] | None = None,
         paddings: Sequence[int] | None = None,
         nonlinearity: Nonlinearity = nn.ReLU,
+        kind: str | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__()
+        if kind is None and settings:
+            raise TypeError(f"ImageEncoder got unexpected arguments: {', '.join(settings)}.")
         self.shape = shape
         default = default_convolutions(shape.chw)
+        encoder = {"kind": kind, **settings}
         self.conv = Conv2dHeadModel(
             shape.chw,
             channels or default["channels"],
@@ -68,6 +77,7 @@ class ImageEncoder(nn.Module):
             hidden_sizes=feature_size,
             paddings=default["paddings"] if paddings is None and channels is None else paddings,
             nonlinearity=nonlinearity,
+            conv=None if kind is None else build_convolutions(encoder, shape.chw),
         )
         init_orthogonal(self.conv, HIDDEN_GAIN)
 
@@ -87,7 +97,7 @@ class ImageEncoder(nn.Module):
         return self.conv(x).reshape(*lead, -1)  # type: ignore[no-any-return]
 
 
-def build_encoder(shape: ImageShape | EncodedShape, default: Mapping[str, Any]) -> nn.Module:
+def build_encoder(shape: ImageShape | EncodedShape, default: Encoder) -> nn.Module:
     """Build the encoder of a part of an observation.
 
     Args:
@@ -95,16 +105,19 @@ def build_encoder(shape: ImageShape | EncodedShape, default: Mapping[str, Any]) 
             called with the shape (marked, see `marked_shape`), and returns a module from the part
             [*lead, *shape] to features [*lead, output_size] float32; or a dictionary of such a
             ``kind`` and further arguments, without ``kind`` those of `ImageEncoder`.
-        default: arguments of `ImageEncoder` for images without an encoder of their own.
+        default: encoder of images without one of their own, in the same forms, or its name.
 
     Raises:
         TypeError: the encoder cannot be called, or has no whole number ``output_size``.
     """
-    if isinstance(shape, ImageShape):
-        return ImageEncoder(shape, **default)
-    encoder, part = shape.encoder, shape.part
+    encoder: Any = default
+    part: Any = shape
+    if isinstance(shape, EncodedShape):
+        encoder, part = shape.encoder, shape.part
     kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
     kind = kwargs.pop("kind", ImageEncoder)
+    if isinstance(kind, str):
+        kind, kwargs["kind"] = ImageEncoder, kind
     if not callable(kind) or (kind is ImageEncoder and not isinstance(part, ImageShape)):
         raise TypeError(
             f"an encoder must be a class or function of the shape {tuple(part)}, or for images a "

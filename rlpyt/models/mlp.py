@@ -14,7 +14,7 @@ from rlpyt.models.normalization import (
     has_unit_weights,
     make_normalization,
 )
-from rlpyt.models.residual import residual_layers
+from rlpyt.models.residual import Residual, residual_layers
 from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
@@ -137,9 +137,13 @@ def init_orthogonal(module: nn.Module, gain: float) -> None:
     """Initialize linear and convolution layers with orthogonal weights and zero biases.
 
     (Saxe et al. 2014.) With torch's default, the variation of a signal halves in each layer, so
-    deep image networks start with nearly the same output for every state.
+    deep image networks start with nearly the same output for every state. Residual blocks, which
+    pass it on, keep their initial weights.
     """
+    inside = {m for x in module.modules() if isinstance(x, Residual) for m in x.modules()}
     for layer in module.modules():
+        if layer in inside:
+            continue
         if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
             nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)

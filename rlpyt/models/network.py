@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.image_encoder import build_encoder, default_convolutions
+from rlpyt.models.image_encoder import Encoder, build_encoder, default_convolutions
+from rlpyt.models.impala import build_convolutions
 from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
@@ -199,8 +200,8 @@ class VectorModel(Network):
             running standard deviation; also before custom encoders.
         norm_obs_clip: maximum absolute value of normalized observations.
         norm_obs_var_clip: minimum variance in normalization.
-        encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; ignored for
-            observations without images.
+        encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; or "impala"
+            (`ImpalaModel`), or a custom encoder; ignored for observations without images.
         encoders: custom encoders by the name of a part, for example
             ``{"camera.left": MyEncoder, "camera.right": dict(feature_size=64)}``; "observation" for
             observations without parts. See `rlpyt.models.image_encoder.build_encoder`.
@@ -221,7 +222,7 @@ class VectorModel(Network):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
-        encoder: Mapping[str, Any] | None = None,
+        encoder: Encoder | None = None,
         encoders: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
@@ -407,6 +408,8 @@ class ImageModel(Network):
         channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: the class
             attribute ``convolutions``, or, if the image is too small for them and none is given,
             those of `ImageEncoder`.
+        encoder: "impala", or a dictionary, see `build_convolutions`; then no other setting of
+            convolutions is read.
     """
 
     convolutions: ClassVar[dict[str, Sequence[int]]]
@@ -421,6 +424,7 @@ class ImageModel(Network):
         kernel_sizes: Sequence[int] | None = None,
         strides: Sequence[int] | None = None,
         paddings: Sequence[int] | None = None,
+        encoder: str | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self._channels_last, self._scale = False, 1.0 / 255
@@ -439,6 +443,7 @@ class ImageModel(Network):
             paddings=paddings or default["paddings"],
             use_maxpool=use_maxpool,
             hidden_sizes=hidden_sizes,
+            conv=None if encoder is None else build_convolutions(encoder, image_shape),
         )
 
     def add_memory(self, memory: Memory, action_size: int, size: int) -> None:

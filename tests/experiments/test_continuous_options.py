@@ -7,6 +7,7 @@ from rlpyt.experiments.agents import CONTROL, Q_LEARNING, build_agent
 from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
+from rlpyt.models.impala import ImpalaModel
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
 
@@ -102,12 +103,15 @@ def test_errors_of_models_name_their_arguments(agent, said):
         build_agent(options(agent=agent), SPACES).initialize(SPACES)
 
 
-def test_images_are_encoded_by_policy_and_critics():
-    chosen = dict(model=dict(encoder=dict(feature_size=9)), args=dict(n_critics=2))
+@pytest.mark.parametrize("kind", [{}, {"kind": "impala", "spectral_norm": True}])
+def test_images_are_encoded_by_policy_and_critics(kind):
+    chosen = dict(model=dict(encoder=dict(feature_size=9, **kind)), args=dict(n_critics=2))
     agent = build_agent(options(agent=chosen), PICTURES)
     agent.initialize(PICTURES)
     networks = [agent.model, *agent.q_model.members]
     assert [network.observation_size for network in networks] == [9, 9, 9]
+    convolutions = (isinstance(x, ImpalaModel) for network in networks for x in network.modules())
+    assert sum(convolutions) == (3 if kind else 0)
 
 
 def test_discrete_actions_are_for_sac():

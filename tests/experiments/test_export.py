@@ -154,8 +154,13 @@ def check(run, tmp_path, monkeypatch, formats=FORMATS, steps=20):
     return policies
 
 
-def test_a_policy_of_images_plays_the_same_episodes(tmp_path, monkeypatch):
-    check(run_of("rainbow", "MinAtar/Breakout-v1"), tmp_path, monkeypatch, ONE_FORMAT)
+@pytest.mark.parametrize(
+    "encoder",
+    [pytest.param(None, marks=pytest.mark.slow), {"kind": "impala", "spectral_norm": True}],
+)
+def test_a_policy_of_images_plays_the_same_episodes(encoder, tmp_path, monkeypatch):
+    run = run_of("rainbow", "MinAtar/Breakout-v1", agent={"model": {"encoder": encoder}})
+    check(run, tmp_path, monkeypatch, ONE_FORMAT)
 
 
 # The fixture `exported` has an LSTM. The conversion of GTrXL to ONNX takes most of a minute.

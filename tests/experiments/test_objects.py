@@ -15,12 +15,14 @@ import pytest
 import torch
 
 import rlpyt
+from rlpyt.agents.pg.atari import AtariFfAgent
 from rlpyt.agents.pg.vector import GaussianMlpAgent
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.traj_info import TrajInfo
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments import run as run_module
+from rlpyt.experiments.agents import use_saved_convolutions
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.options import read_options
@@ -424,6 +426,12 @@ def test_a_run_with_the_former_network_of_images_is_loaded_and_resumed(algo, tmp
     other = tmp_path / "other"
     started, _ = train(algo, Images, other, init_from=str(tmp_path))
     assert {name: x.shape for name, x in started.agent.model.state_dict().items()} == shapes
+
+
+def test_models_of_images_alone_keep_their_settings():
+    agent = AtariFfAgent()
+    use_saved_convolutions(agent, [np.zeros((16, 4, 3, 3)), np.zeros((32, 16, 3, 3))])
+    assert "encoder" not in agent.model_kwargs
 
 
 def test_a_script_with_the_former_network_of_images_is_resumed_by_command(tmp_path, monkeypatch):

@@ -33,6 +33,7 @@ from rlpyt.utils.logging.snapshots import read_snapshot
 QUIET = {"eval_episodes": 0, "video": False, "log_interval_steps": 10**6}
 SERIAL = {"kind": "serial"}
 SMALL = {"hidden_sizes": [16, 16]}
+SPECTRAL = {"kind": "impala", "spectral_norm": True}
 UNIT = {"kind": "batch_renorm", "unit_weights": True}
 OFF_POLICY = {"min_steps_learn": 200, "sampler": SERIAL, "agent": SMALL, "batch_size": 16}
 
@@ -69,6 +70,15 @@ PAIRS = {
     ),
     "ppo-box": ("ppo", "Pendulum-v1", 256, rollouts(minibatches=2, epochs=6)),
     "ppo-images": ("ppo", "MinAtar/Breakout-v1", 128, {"sampler": rollouts()["sampler"]}),
+    "ppo-impala": (  # Adam divides by gradients of residual blocks, which are tiny at first
+        *("ppo", "MinAtar/Breakout-v1", 64),
+        rollouts(minibatches=2, epochs=6, clip_grad_norm=None, OptimCls="SGD", learning_rate=0.1)
+        | {"agent": {"model": {"encoder": SPECTRAL}, "hidden_sizes": [16]}},
+    ),
+    "dqn-impala": (
+        *("dqn", "MinAtar/Breakout-v1", 208),
+        OFF_POLICY | {"agent": {"model": {"encoder": SPECTRAL}, "hidden_sizes": [16]}},
+    ),
     "a2c": ("a2c", "CartPole-v1", 2048, rollouts()),
     "vtrace": ("vtrace", "CartPole-v1", 1024, rollouts()),
     "dqn": ("dqn", "CartPole-v1", 300, OFF_POLICY),
@@ -168,7 +178,8 @@ def same_streams(a, b):
     return equal and a.random[2] == b.random[2]
 
 
-RELATED = ("ppo", "ppo-gru", "qrdqn", "ddpg", "sac")  # others of the family, and VARIED, are fast
+# Others of the family, and VARIED, are fast.
+RELATED = ("ppo", "ppo-gru", "ppo-impala", "qrdqn", "ddpg", "sac")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.mlp import MlpModel, value_of
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
@@ -41,7 +42,7 @@ class MujocoFfModel(VectorModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
-        encoder: Mapping[str, Any] | None = None,
+        encoder: Encoder | None = None,
         with_value: bool = True,
         encoders: Mapping[str, Any] | None = None,
     ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import Lead, VectorModel, encode_rows
 from rlpyt.models.observation import Shape
@@ -44,7 +45,7 @@ class MujocoLstmModel(VectorModel):
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
         memory: Memory = "lstm",
-        encoder: Mapping[str, Any] | None = None,
+        encoder: Encoder | None = None,
         with_value: bool = True,
         encoders: Mapping[str, Any] | None = None,
     ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import (
     HIDDEN_GAIN,
@@ -128,7 +129,7 @@ class GaussianMlpModel(MujocoFfModel):
         normalize_observation: bool = False,
         norm_obs_clip: float = 10,
         norm_obs_var_clip: float = 1e-6,
-        encoder: Mapping[str, Any] | None = None,
+        encoder: Encoder | None = None,
         with_value: bool = True,
         encoders: Mapping[str, Any] | None = None,
     ) -> None:
