@@ -3,12 +3,12 @@
 #
 #   make train                                   PPO on CartPole-v1, two sampler workers, about a minute
 #   make train ALGO=ppo ENV=ALE/Pong-v5 ARGS="--steps 1500000 --seed 1"
-#   make test                                    lint, types, fast tests (JOBS=4: in four processes)
+#   make test                                    lint, types, fast tests (JOBS=2: in two processes)
 
 ALGO   ?= ppo
 ENV    ?= CartPole-v1
 ARGS   ?=
-JOBS   ?= 2
+JOBS   ?= 4
 FAULTS ?= 200
 PYTHON ?= python3
 # For example PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for the small CPU-only torch.

@@ -6,7 +6,6 @@ algo.linear_lr_schedule, the default of ppo) span all of them, so a learning rat
 when the run is resumed.
 """
 
-import contextlib
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -127,14 +126,15 @@ def _wait_for_owner(run_dir: Path) -> None:
 
 def _resume_members(command: Resume, members: Sequence[Path]) -> int:
     """Resume the runs of a population, in lockstep."""
-    runs = {}
-    with contextlib.ExitStack() as blamed:
-        for path in (path.absolute() for path in members):
-            options, trusted = read_config(path, command.trust)
-            rundir.check_files(command.run, links=trusted)  # the members' directories
-            rundir.check_files(path, links=trusted)
-            blamed.enter_context(blaming(path / CONFIG, trusted))
+    runs, all_trusted = {}, True
+    for path in (path.absolute() for path in members):
+        options, trusted = read_config(path, command.trust)
+        rundir.check_files(command.run, links=trusted)  # the members' directories
+        rundir.check_files(path, links=trusted)
+        with blaming(path / CONFIG, trusted):
             runs[path] = rebuilt(options, path).updated(command.changes())
+        all_trusted = all_trusted and trusted
+    with blaming(command.run, all_trusted):
         if command.complete:
             runs = {path: own for path, own in runs.items() if not _is_complete(path, own)}
         if runs:

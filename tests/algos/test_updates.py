@@ -81,7 +81,7 @@ def as_a_whole(update):
     return torch.compile(update, backend="eager")
 
 
-SOON = ("ppo", "cat", "ddpg")  # compiled in the fast suite; all in the slow one
+SOON = ("ppo", "cat")  # compiled in the fast suite; all in the slow one
 
 
 @pytest.mark.parametrize(

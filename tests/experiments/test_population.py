@@ -833,7 +833,7 @@ def test_groups_may_change_between_updates_and_within_one(tmp_path, monkeypatch,
     """Each group moves the tensors of its members, also those that a loss was a function of."""
     monkeypatch.setattr(axis, "discrete_settings", lambda cls: frozenset())
     intervals = [settings | {"policy_update_interval": n, "min_steps_learn": 20} for n in (1, 2, 3)]
-    runs = [options_for(name, seed, steps=52, algo=own) for seed, own in enumerate(intervals)]
+    runs = [options_for(name, seed, steps=36, algo=own) for seed, own in enumerate(intervals)]
     assert_each_equals_its_own(tmp_path, runs)
 
 
