@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 Around = Callable[[], contextlib.AbstractContextManager[None]]
 CLOSE_S, GIVE_UP_S = 10.0, 30.0  # after which a close that does not return is said, interrupted
 NOT_CLOSED = (
-    f"rlpyt: warning: close() of {{}} has not returned for {CLOSE_S:g} s. It is interrupted after "
-    f"{GIVE_UP_S:g} s, unless it is inside native code. Correct it, or stop with Ctrl-C."
+    f"rlpyt: warning: close() of {{}} has not returned for {CLOSE_S:g} s. In the main "
+    f"thread it is interrupted after {GIVE_UP_S:g} s, unless it is inside native code. Correct it, "
+    "or stop with Ctrl-C."
 )
 
 
