@@ -33,6 +33,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 os.environ.setdefault("RLPYT_DEBUG", "1")
 
+# Waiting for the disk is a quarter of the time of tests with many checkpoints, and none of them
+# cuts the power.
+os.fsync = lambda descriptor: None
+
 # Not the developer's key for signatures (`rlpyt.utils.signed`).
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), f"rlpyt-tests-{os.getuid()}"))
 

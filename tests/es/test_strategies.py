@@ -1,6 +1,5 @@
 """Strategies minimise, keep their books, and go on from a checkpoint bit for bit."""
 
-import cma
 import numpy as np
 import pytest
 
@@ -43,6 +42,8 @@ def generations_to(target, f, ask, tell, limit):
 
 
 def cma_of(x0, sigma0, popsize, seed, diagonal):
+    import cma  # a second, which processes that only collect the tests do not need
+
     quiet = {"verbose": -9, "tolfun": 0, "tolx": 0, "tolfunhist": 0, "tolstagnation": 10**9}
     settings = {"seed": seed + 1, "popsize": popsize, "tolflatfitness": 10**9, **quiet}
     return cma.CMAEvolutionStrategy(x0, sigma0, {**settings, "CMA_diagonal": diagonal})

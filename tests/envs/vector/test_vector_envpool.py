@@ -6,12 +6,17 @@ import pytest
 from rlpyt.envs.vector import UnsupportedVectorEnv, adapt, make_envpool
 from rlpyt.envs.vector.envpool import EnvPoolVector
 
-envpool = pytest.importorskip("envpool")
-
 SEEDS = [4, 19, 7]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def installed():
+    pytest.importorskip("envpool")  # a second, which collecting the tests does not need
+
+
 def pool(task="CartPole-v1", n=3, **kwargs):
+    import envpool
+
     return envpool.make_gymnasium(task, num_envs=n, **kwargs)
 
 
@@ -112,6 +117,8 @@ def test_wrong_atari_and_continuous_actions():
 
 
 def test_pools_that_cannot_be_batches_are_refused():
+    import envpool
+
     with pytest.raises(UnsupportedVectorEnv, match="batch_size=2 .*num_envs=3"):
         adapt(pool(batch_size=2))
     with pytest.raises(UnsupportedVectorEnv, match="make_gymnasium"):
