@@ -102,6 +102,7 @@ class Experiment:
     cheap: bool = True  # takes minutes; run by default
     program: str = "rlpyt.cli.main"  # module to run; another one for a peer library
     folder: str = ""  # directory of the data, `name` by default
+    together: bool = False  # seeds without data are trained as one; for small networks
 
     @property
     def command_line(self) -> str:
@@ -172,6 +173,16 @@ def _few(name: str, command: str, target: str, **fields: Any) -> Experiment:
     return Experiment(name, command, target, **{"seeds": FEW_SEEDS, **fields})
 
 
+def _small(name: str, command: str, target: str, **fields: Any) -> Experiment:
+    return Experiment(name, command, target, **{"seeds": REPORT_SEEDS, "together": True, **fields})
+
+
+def _untuned(algo: str, env: str, steps: int, **fields: Any) -> Experiment:
+    """Return a run with the presets of the family of an environment on which none was tuned."""
+    name, target = f"{algo}-{env.rpartition('-')[0]}", "not tuned"
+    return _few(name, f"train {algo} {env} --steps {steps}", target, seeds=REPORT_SEEDS, **fields)
+
+
 def _again(name: str, command: str, target: str) -> Experiment:
     return _few(name, command, target, seeds=NEW_SEEDS)
 
@@ -194,12 +205,12 @@ def _earlier(name: str, command: str, target: str, **fields: Any) -> Experiment:
 # The tables of docs/results.md, by the name that its comments give them.
 TABLES: dict[str, list[Experiment]] = {
     "policy-gradient": [
-        Experiment("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", ">= 475"),
-        Experiment("a2c-CartPole", "train a2c CartPole-v1 --steps 300000", ">= 475"),
-        Experiment("vtrace-CartPole", "train vtrace CartPole-v1 --steps 300000", ">= 475"),
-        Experiment("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", ">= -100"),
-        Experiment("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250"),
-        Experiment("ppo-LunarLander", "train ppo LunarLander-v3 --steps 1000000", ">= 200"),
+        _small("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", ">= 475"),
+        _small("a2c-CartPole", "train a2c CartPole-v1 --steps 300000", ">= 475"),
+        _small("vtrace-CartPole", "train vtrace CartPole-v1 --steps 300000", ">= 475"),
+        _small("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", ">= -100"),
+        _small("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250"),
+        _small("ppo-LunarLander", "train ppo LunarLander-v3 --steps 1000000", ">= 200"),
         Experiment("ppo-BipedalWalker", "train ppo BipedalWalker-v3 --steps 2000000", ">= 300",
                    cheap=False),
         Experiment("ppo-memory-lstm", f"train {MEMORY[0]} --agent.recurrent", "near 1"),
@@ -220,16 +231,27 @@ TABLES: dict[str, list[Experiment]] = {
           for env in ("HalfCheetah", "Hopper")),
     ],
     "q-learning": [
-        Experiment("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", ">= 475"),
+        _small("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", ">= 475"),
         Experiment("ddqn-CartPole", f"train dqn CartPole-v1 --steps 100000 {DDQN}", ">= 475"),
         Experiment("catdqn-CartPole", "train catdqn CartPole-v1 --steps 100000", ">= 475"),
         Experiment("rainbow-CartPole", "train rainbow CartPole-v1 --steps 100000", ">= 475"),
-        Experiment("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", ">= 475"),
-        Experiment("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", ">= 475"),
-        Experiment("pqn-CartPole", "train pqn CartPole-v1 --steps 500000", ">= 475"),
-        Experiment("dqn-Acrobot", "train dqn Acrobot-v1 --steps 100000", ">= -100"),
+        _small("qrdqn-CartPole", "train qrdqn CartPole-v1 --steps 100000", ">= 475"),
+        _small("iqn-CartPole", "train iqn CartPole-v1 --steps 100000", ">= 475"),
+        _small("pqn-CartPole", "train pqn CartPole-v1 --steps 500000", ">= 475"),
+        _small("dqn-Acrobot", "train dqn Acrobot-v1 --steps 100000", ">= -100"),
         Experiment("r2d1-memory", "train r2d1 toy/memory", "near 1"),
         Experiment("dqn-memory", "train dqn toy/memory --steps 20000", "cannot: chance is 0.5"),
+    ],
+    # Listed before any of them was run.
+    "untuned": [
+        *(_untuned(algo, env, steps, together=True)
+          for env in ("Taxi-v3", "FrozenLake-v1")
+          for algo, steps in (("ppo", 300_000), ("dqn", 100_000))),
+        *(_untuned(algo, "MountainCarContinuous-v0", steps, together=True)
+          for algo, steps in (("ppo", 300_000), ("sac", 50_000))),
+        *(_untuned(algo, env, steps)
+          for env in ("InvertedDoublePendulum-v5", "Reacher-v5")
+          for algo, steps in (("ppo", 300_000), ("sac", 20_000))),
     ],
     "minatar": [
         *(
@@ -248,8 +270,8 @@ TABLES: dict[str, list[Experiment]] = {
     ],
     "pendulum": [
         Experiment("ddpg-Pendulum", "train ddpg Pendulum-v1 --steps 40000", ">= -200"),
-        Experiment("td3-Pendulum", "train td3 Pendulum-v1 --steps 20000", ">= -200"),
-        Experiment("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", ">= -200"),
+        _small("td3-Pendulum", "train td3 Pendulum-v1 --steps 20000", ">= -200"),
+        _small("sac-Pendulum", "train sac Pendulum-v1 --steps 20000", ">= -200"),
         Experiment("sac_v-Pendulum", "train sac_v Pendulum-v1 --steps 20000", ">= -200"),
         Experiment("tqc-Pendulum", f"train sac Pendulum-v1 --steps 20000 {TQC}", ">= -200"),
     ],
@@ -501,6 +523,21 @@ def run(experiment: Experiment, seed: int) -> None:
         cwd=ROOT,
     )
     keep(directory, kept)
+
+
+def run_together(experiment: Experiment) -> None:
+    """Train the agents of all missing seeds as one, and save their data."""
+    missing = [seed for seed in experiment.seeds if not experiment.kept(seed).exists()]
+    if not missing:
+        return
+    directory = RUNS / experiment.name / "together"
+    shutil.rmtree(directory, ignore_errors=True)
+    words = ["--seeds", ",".join(map(str, missing)), "--torch-threads", "1", "--no-video"]
+    print(f"$ {experiment.command_line} {shlex.join(words)}", flush=True)
+    program = [sys.executable, "-m", experiment.program, *shlex.split(experiment.command)]
+    subprocess.run([*program, *words, "--run-dir", directory], check=True, cwd=ROOT)
+    for seed in missing:
+        keep(directory / f"seed_{seed}", experiment.kept(seed))
 
 
 def keep(directory: Path, kept: Path) -> None:
@@ -800,7 +837,11 @@ def main() -> None:
     args = parser.parse_args()
     for experiment in EXPERIMENTS.values():
         chosen = args.only in experiment.name if args.only else experiment.cheap
-        for seed in experiment.seeds if chosen and not args.report else ():
+        if args.report or not chosen:
+            continue
+        if experiment.together:
+            run_together(experiment)
+        for seed in experiment.seeds:
             run(experiment, seed)
     report()
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,20 @@ def test_only_missing_runs_are_made_and_interrupted_ones_start_again(monkeypatch
     with pytest.raises(KeyboardInterrupt):
         learning.run(experiment, 1)
     assert len(commands) == 1 and {"--seed", "1", "--no-video"} <= set(commands[0])
+
+
+def test_missing_seeds_of_a_small_network_are_trained_as_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(learning, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(learning, "KEPT", tmp_path / "kept")
+    command = "train ppo CartPole-v1 --steps 640"
+    experiment = learning.Experiment("name", command, "475", seeds=(0, 4, 7), together=True)
+    experiment.kept(4).mkdir(parents=True)
+    learning.run_together(experiment)
+    settings = [json.loads((experiment.kept(n) / "config.json").read_text()) for n in (0, 7)]
+    assert [each["seed"] for each in settings] == [0, 7]
+    assert len(replace(experiment, seeds=(0, 7)).evaluations) == 2
+    monkeypatch.setattr(learning.subprocess, "run", None)
+    learning.run_together(experiment)
 
 
 @pytest.mark.slow
