@@ -245,7 +245,7 @@ TABLES: dict[str, list[Experiment]] = {
     # Listed before any of them was run.
     "untuned": [
         *(_untuned(algo, env, steps, together=True)
-          for env in ("Taxi-v3", "FrozenLake-v1")
+          for env in ("Taxi-v4", "FrozenLake-v1")
           for algo, steps in (("ppo", 300_000), ("dqn", 100_000))),
         *(_untuned(algo, "MountainCarContinuous-v0", steps, together=True)
           for algo, steps in (("ppo", 300_000), ("sac", 50_000))),
@@ -494,9 +494,12 @@ OVERVIEW = {
         for algo in ("ppo", "pqn", "dqn")
         if f"{algo}-{game}" in EXPERIMENTS
     ],
+    "untuned": [experiment.name for experiment in TABLES["untuned"]],
 }
 LEVELS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "toy/memory": 0.95}
-LEVELS |= {"LunarLander-v3": 200.0, "BipedalWalker-v3": 300.0}
+LEVELS |= {"LunarLander-v3": 200.0, "BipedalWalker-v3": 300.0, "Taxi-v4": 8.0}
+LEVELS |= {"FrozenLake-v1": 0.7, "MountainCarContinuous-v0": 90.0, "Reacher-v5": -3.75}
+LEVELS |= {"InvertedDoublePendulum-v5": 9100.0}
 WITH = {
     "tqc-Pendulum": ", quantile critics (TQC)",
     "ddqn-CartPole": ", double, dueling, prioritized",
