@@ -7,7 +7,7 @@ with state, extend ``GymEnvWrapper.get_state`` and ``set_state``.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -70,20 +70,28 @@ def set_state(env: EnvLike, state: Mapping[str, Any]) -> None:
     """Restore the state of an equally constructed environment.
 
     Raises:
-        ValueError: the state belongs to another environment or other wrappers.
+        ValueError: the state belongs to another environment or other wrappers, or has attributes
+            or values that `get_state` does not save.
     """
     if list(state["layers"]) != _names(env):
         raise ValueError(
             f"the saved state must be of {_names(env)}, got one of {list(state['layers'])}."
         )
     for wrapper, attributes in zip(_wrappers(env), state["wrappers"], strict=True):
-        for attribute, value in attributes.items():
-            setattr(wrapper, attribute, unpack(value))
+        _set_attributes(wrapper, attributes, WRAPPER_ATTRIBUTES[type(wrapper).__name__])
     _set_simulator(_bare(env), state["simulator"])
     if state["rng"] is None:
         _bare(env)._np_random = None
     else:
         set_rng(_bare(env).np_random, state["rng"])
+
+
+def _set_attributes(env: object, state: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name, packed in state.items():
+        value = unpack(packed)
+        if name not in known or (value is not None and np.asarray(value).dtype.kind not in "biuf"):
+            raise ValueError(f"the saved state must not set {name}={value!r:.80}.")
+        setattr(env, name, value)
 
 
 def _bare(env: object) -> Any:
@@ -114,8 +122,7 @@ def _get_simulator(env: Any) -> Any:
 
 def _set_simulator(env: Any, state: Mapping[str, Any]) -> None:
     if type(env).__module__.startswith("gymnasium.envs.classic_control"):
-        for attribute, value in state.items():
-            setattr(env, attribute, unpack(value))
+        _set_attributes(env, state, CLASSIC_ATTRIBUTES)
     elif OWN in state:
         env.set_state(unpack(state[OWN]))
     else:
@@ -156,7 +163,6 @@ def _set_mujoco(env: "MujocoEnv", state: Mapping[str, Any]) -> None:
     spec = mujoco.mjtState.mjSTATE_INTEGRATION
     mujoco.mj_setState(env.model, env.data, state["integration"], spec)
     mujoco.mj_forward(env.model, env.data)
-    for name, value in state["derived"].items():
-        getattr(env.data, name)[...] = value
-    for name, value in state["plain"].items():
-        setattr(env, name, unpack(value))
+    for name in MUJOCO_DERIVED:
+        getattr(env.data, name)[...] = state["derived"][name]
+    _set_attributes(env, state["plain"], MUJOCO_ATTRIBUTES)

@@ -136,3 +136,24 @@ def test_a_state_of_another_env_is_refused():
     clipped = GymEnvWrapper(gymnasium.wrappers.ClipReward(gymnasium.make("CartPole-v1"), 0, 1))
     with pytest.raises(ValueError, match="ClipReward"):
         clipped.set_state(env.get_state())
+
+
+@pytest.mark.parametrize(
+    ("env_id", "place", "name", "value"),
+    [
+        ("CartPole-v1", "wrappers", "step", 1),
+        ("CartPole-v1", "wrappers", "_elapsed_steps", "x"),
+        ("CartPole-v1", "simulator", "tau", 0.5),
+        ("CartPole-v1", "simulator", "state", {}),
+        ("HalfCheetah-v5", "plain", "frame_skip", 10**9),  # one step would take hours
+        ("HalfCheetah-v5", "plain", "model", None),
+    ],
+)
+def test_only_what_is_saved_can_be_set(env_id, place, name, value):
+    env = make(env_id)
+    env.reset()
+    state = env.get_state()
+    places = {"wrappers": state["wrappers"][0], "simulator": state["simulator"]}
+    places.get(place, state["simulator"].get("plain"))[name] = value
+    with pytest.raises(ValueError, match=f"must not set {name}="):
+        env.set_state(state)
