@@ -18,7 +18,7 @@ import tyro
 from rlpyt.cli.flags import parse
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import draw_missing, finish
-from rlpyt.experiments.options import CONFIG, RunOptions, read_config
+from rlpyt.experiments.options import CONFIG, RunOptions, read_config, sign
 from rlpyt.experiments.population import members_in, train_and_evaluate
 from rlpyt.experiments.run import rebuilt, train
 from rlpyt.experiments.settings import hyphenated, scheduled_settings
@@ -85,6 +85,8 @@ def _resume(command: Resume) -> int:
     if not torchrun.is_first():
         train(options, command.run, resume=True)  # rank 0 writes files and prints
         return 0
+    if command.trust:
+        sign(command.run)
     announcement = f"Resuming {options.title}, up to {{steps}} steps, in {command.run}"
     following = scheduled_settings(options) if options.steps != before else []
     if following:
@@ -133,6 +135,8 @@ def _resume_members(command: Resume, members: Sequence[Path]) -> int:
         rundir.check_files(path, links=trusted)
         with blaming(path / CONFIG, trusted):
             runs[path] = rebuilt(options, path).updated(command.changes())
+        if command.trust:
+            sign(path)
         all_trusted = all_trusted and trusted
     with blaming(command.run, all_trusted):
         if command.complete:

@@ -7,6 +7,7 @@ function that has no name "module:name". The file contains their descriptions
 (`rlpyt.utils.recorded`), which are rebuilt when the run is loaded.
 """
 
+import contextlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ from rlpyt.utils.logging.tracking import logger_names
 from rlpyt.utils.names import UnknownName, suggestion
 from rlpyt.utils.recorded import describe, has_marks, importable_name, label, missing_parts
 from rlpyt.utils.schedules import with_start
-from rlpyt.utils.signed import SIGNATURE, signed
+from rlpyt.utils.signed import SIGNATURE, is_signed, read_json, signed
 from rlpyt.version import VERSION
 
 FORMAT = 1  # version of config.json, increased when older readers would misread it
@@ -195,9 +196,13 @@ class RunOptions(Settings):
     def write(self, run_dir: Path) -> None:
         """Write ``config.json``, which :func:`read_options` reads.
 
-        Warns of options that are not rebuilt from it, such as lambdas.
+        One that replaces an unsigned file is not signed either: a resume makes no run of somebody
+        else one of this user. Warns of options that are not rebuilt from it, such as lambdas.
         """
         config = self.as_dict()
+        with contextlib.suppress(OSError, ValueError):  # there is none, or a damaged one
+            if not is_signed(read_json(run_dir / CONFIG, "a run's configuration", SCHEMA)):
+                del config[SIGNATURE]
         write_text(run_dir / CONFIG, json.dumps(config, indent=2) + "\n")
         missing = dict(missing_parts(config))
         if missing:
@@ -210,6 +215,12 @@ class RunOptions(Settings):
                 f"{CONFIG} cannot describe {listed}. To {again}; or define it at the top level of "
                 "a module that can be imported."
             )
+
+
+def sign(run_dir: Path) -> None:
+    """Sign the ``config.json`` of a run that the user trusts."""
+    config = read_json(run_dir / CONFIG, "a run's configuration", SCHEMA)
+    write_text(run_dir / CONFIG, json.dumps(signed(config), indent=2) + "\n")
 
 
 def as_arguments(places: Iterable[tuple[str, ...]]) -> str:

@@ -16,7 +16,7 @@ from rlpyt.cli.main import main
 from rlpyt.envs.gym import make
 from rlpyt.errors import RlpytError
 from rlpyt.experiments import hub, trust
-from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.options import RunOptions, read_config
 from rlpyt.experiments.push import write_model
 from rlpyt.experiments.run import train
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -281,6 +281,17 @@ def test_links_out_of_the_run_of_somebody_else_are_not_followed(reader, runs, he
     elif reader != "train":  # reads config.json alone
         assert READERS[reader](run_dir) == 2
     assert victim.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("directory", ["sent", "sent/seed_1"])
+def test_a_resume_makes_a_run_of_somebody_else_mine_only_if_trusted(directory, runs, here):
+    run_dir = attacked(runs, "config", {"seed": 1}, directory)
+    assert command("resume", "sent", "--steps", 64) == 0
+    options, trusted = read_config(run_dir)
+    assert options.steps == 64 and not trusted
+    assert command("upload", run_dir, "--logger", "mlflow") == 2
+    assert command("resume", "sent", "--steps", 96, "--trust") == 0
+    assert read_config(run_dir)[1]
 
 
 def test_a_link_in_the_place_of_one_of_several_agents_is_not_followed(runs, here, capsys):
