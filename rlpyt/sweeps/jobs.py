@@ -141,7 +141,7 @@ class JobDirectory:
             return "pruned"
         if any(a.exit_code == 0 for a in attempts):
             return "done"
-        if (self.path / CANCELLED).exists():
+        if (self.path / CANCELLED).exists() or not self.path.is_dir():  # removed: dropped
             return "pruned"
         failures = [a for a in attempts if a.failed]
         if len(failures) > self.job.retries or any(a.exit_code == USAGE for a in failures):
@@ -157,7 +157,7 @@ class JobDirectory:
 
     def request_end(self, number: int, why: str) -> None:
         """Ask an attempt to end; the first reason is kept."""
-        if not attempt_file(self.path, number).with_suffix(".told").exists():
+        if self.path.is_dir() and not attempt_file(self.path, number).with_suffix(".told").exists():
             self._note(number, ".told", why)
 
     def cancel(self) -> None:

@@ -207,6 +207,8 @@ class Launcher:
             self._queue.append((len(attempts), number, job))
             self._queue.sort(key=lambda entry: entry[:2])
         elif state != "running":
+            if not job.path.is_dir():
+                self.say(f"{job.job.name}: dropped from the sweep, since {job.path} was removed")
             self.source.ended(job, state)
 
     def _queue_retried(self) -> None:
@@ -232,7 +234,8 @@ class Launcher:
             self._running.remove(running)
             running.handle.release()
             self._settle(running.job)
-            self._report_end(running.job, running.job.attempts()[-1])
+            for last in running.job.attempts()[-1:]:  # none if its directory was removed
+                self._report_end(running.job, last)
             self._write_progress()
 
     def _report_end(self, job: JobDirectory, last: Attempt) -> None:

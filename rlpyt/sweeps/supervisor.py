@@ -170,13 +170,13 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
 
 
 def _wait(child: "subprocess.Popen[bytes]", output: Any, told: Path) -> int:
-    """Wait for the end of the run, and end it once the file ``told`` exists."""
+    """Wait for the end of the run; end it once ``told`` exists, or its directory does not."""
     deadline = float("inf")
     while True:
         try:
             return child.wait(timeout=POLL_INTERVAL_S)
         except subprocess.TimeoutExpired:
-            if deadline == float("inf") and told.exists():
+            if deadline == float("inf") and (told.exists() or not told.parent.is_dir()):
                 child.send_signal(signal.SIGTERM)
                 deadline = time.monotonic() + GRACE_S
             elif time.monotonic() > deadline:

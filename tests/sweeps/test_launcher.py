@@ -189,6 +189,24 @@ def test_launcher_and_supervisors_end_when_their_sweep_is_removed(tmp_path):
     until(lambda: is_gone(supervisors[0]))
 
 
+@pytest.mark.parametrize("removed", [0, 1])
+def test_a_run_whose_job_is_removed_is_dropped_and_the_others_go_on(tmp_path, removed):
+    sleep = "import time; time.sleep({})"
+    jobs = [job(i, sleep.format(60 if i == removed else 0.1)) for i in range(3)]
+    sweep, said = sweep_of(tmp_path, jobs), []
+    path = sweep.jobs()[removed].path
+    launcher = launcher_of(sweep, n_slots=2 - removed, said=said)  # it is active, or waits
+
+    def remove():
+        if path.exists() and sweep.jobs()[0].attempts()[0].pid is not None:
+            shutil.rmtree(path)
+
+    launcher.on_poll.append(remove)
+    assert launcher.run() == 0
+    assert states(sweep) == ["done", "done"]
+    assert [line for line in said if "dropped from the sweep" in line]
+
+
 def test_a_starting_supervisor_of_an_earlier_launcher_is_adopted(tmp_path):
     sweep = sweep_of(tmp_path, [job(0, "import time; time.sleep(1); raise SystemExit(1)")])
     [one] = sweep.jobs()
