@@ -125,6 +125,7 @@ def add_legend(figure: Figure, handles: Mapping[str, Any], note: str | None = No
 
 def plain(text: str) -> str:
     """Return a string for matplotlib with long lines wrapped and special characters escaped."""
+    text = text.encode(errors="backslashreplace").decode()  # of a path that is not UTF-8
     lines = textwrap.wrap(text, 60) or [""]
     # A "$" would start a formula, and legends leave out names that start with "_".
     return "\n".join(lines).replace("$", r"\$").replace("_", " _", int(text.startswith("_")))

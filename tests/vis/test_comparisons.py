@@ -217,6 +217,7 @@ def test_inline_plots_have_unique_ids_and_the_colors_of_the_page():
 def test_plots_are_saved_in_the_format_of_their_suffix(tmp_path, suffix, start):
     figure, (axes,) = style.panels(1)
     style.dress(axes, "costs $5 or $6", "_hidden", "$x$")
+    axes.set_title(style.plain("\udce4"))  # of a path that is not UTF-8
     style.add_legend(figure, {"_seed $1": axes.plot([0, 1])[0]}, "note")
     output = style.save(figure, tmp_path / "new" / f"picture{suffix}")
     assert output.read_bytes().startswith(start)
