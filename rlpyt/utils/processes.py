@@ -583,7 +583,7 @@ def end_descendants() -> None:
         forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
         resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
     )
-    with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(psutil.Error, OSError):  # an environment may have used up all files
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.Error):
                 for process in child.children(recursive=True):

@@ -21,6 +21,7 @@ from rlpyt.algos.optim import GradientStep
 from rlpyt.processes.call import run_in_child
 from rlpyt.utils.processes import (
     describe_exit,
+    end_descendants,
     failure_text,
     first_line,
     keep_freed_memory,
@@ -227,3 +228,11 @@ def test_signals_in_an_uninterrupted_block_are_handled_at_its_end(interruptible)
         seen.append("not reached")
     assert seen == ["end"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_worker_without_free_files_ends_in_silence(monkeypatch):
+    def used_up(*args):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(psutil, "Process", used_up)
+    end_descendants()
