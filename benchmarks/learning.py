@@ -88,6 +88,10 @@ HIDDEN_CHEETAH = (
 )
 WITHOUT = '--env-args \'{{"without": "{}"}}\''
 TQC = '--agent.args \'{"q_model_kwargs": {"n_quantiles": 25}}\' --algo.n-drop-quantiles 2'
+SMALL_XQC = (  # the preset, with critics of 256 units
+    '--agent.args \'{"q_model_kwargs": {"hidden_sizes": [256, 256], "n_atoms": 101, '
+    '"normalization": {"kind": "batch", "unit_weights": true}}}\''
+)
 DROQ = '--agent.args \'{"q_model_kwargs": {"layer_norm": true, "dropout": 0.01}}\''
 
 
@@ -228,6 +232,8 @@ TABLES: dict[str, list[Experiment]] = {
                  f"train crossq {env}-v5 --steps 100000 --agent.args "
                  '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ",
                  seeds=REPORT_SEEDS[:4])
+          for env in ("HalfCheetah", "Hopper")),
+        *(_curve(f"xqc-256-{env}", f"train xqc {env}-v5 --steps 100000 {SMALL_XQC}", "XQC")
           for env in ("HalfCheetah", "Hopper")),
     ],
     "q-learning": [

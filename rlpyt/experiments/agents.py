@@ -38,7 +38,7 @@ CONTROL = {
     "ddpg": "rlpyt.agents.qpg.ddpg_agent:DdpgAgent",
     "td3": "rlpyt.agents.qpg.td3_agent:Td3Agent",
     "sac": "rlpyt.agents.qpg.sac_agent:SacAgent",
-    "crossq": "rlpyt.agents.qpg.sac_agent:SacAgent",
+    **dict.fromkeys(("crossq", "xqc", "simba", "flashsac"), "rlpyt.agents.qpg.sac_agent:SacAgent"),
     "sac_v": "rlpyt.agents.qpg.sac_v_agent:SacAgent",
 }
 # Samplers whose agent acts in the process of its environments.

@@ -33,7 +33,7 @@ ALGORITHMS = {
     "ddpg": "rlpyt.algos.qpg.ddpg:DDPG",
     "td3": "rlpyt.algos.qpg.td3:TD3",
     "sac": "rlpyt.algos.qpg.sac:SAC",
-    "crossq": "rlpyt.algos.qpg.sac:SAC",
+    **dict.fromkeys(("crossq", "xqc", "simba", "flashsac"), "rlpyt.algos.qpg.sac:SAC"),
     "sac_v": "rlpyt.algos.qpg.sac_v:SAC_V",
     "cmaes": "rlpyt.es.algo:CmaesAlgo",
     "cem": "rlpyt.es.algo:CemAlgo",

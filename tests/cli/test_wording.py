@@ -24,8 +24,8 @@ MESSAGES = {
         lambda: main(["train", "pop", "CartPole-v1", "--debug"]),
         (
             "unknown algorithm 'pop'; did you mean 'ppo'? Known: a2c, catdqn, cem, cmaes, "
-            "crossq, ddpg, dqn, impala, iqn, openai_es, ppo, pqn, qrdqn, r2d1, rainbow, sac, "
-            "sac_v, td3, vtrace."
+            "crossq, ddpg, dqn, flashsac, impala, iqn, openai_es, ppo, pqn, qrdqn, r2d1, rainbow, "
+            "sac, sac_v, simba, td3, vtrace, xqc."
         ),
     ),
     "number of ranks": (

@@ -46,7 +46,7 @@ def test_critics_use_the_settings_of_the_policy_by_default():
     )
 
 
-@pytest.mark.parametrize("algo_name", [name for name in CONTROL if name != "crossq"])
+@pytest.mark.parametrize("algo_name", ["ddpg", "td3", "sac", "sac_v"])
 def test_policy_and_critics_have_the_chosen_memory(algo_name):
     chosen = options(algo_name, agent=dict(memory="gru", memory_size=16))
     agent = build_agent(chosen, SPACES)

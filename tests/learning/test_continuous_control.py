@@ -7,7 +7,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import load, train
 
-EVERY = ["ddpg", "td3", "sac", "crossq", "sac_v"]
+EVERY = ["ddpg", "td3", "sac", "crossq", "xqc", "simba", "flashsac", "sac_v"]
 SMALL = dict(
     min_steps_learn=200, replay_size=5000, batch_size=64, replay_ratio=64, learning_rate=3e-3
 )

@@ -86,8 +86,8 @@ MESSAGES = {
         lambda: sweep("train: ppoo\nenv: CartPole-v1\n"),
         (
             "sweep.yaml:1: unknown algorithm 'ppoo'; did you mean 'ppo'? Known: a2c, catdqn, "
-            "cem, cmaes, crossq, ddpg, dqn, impala, iqn, openai_es, ppo, pqn, qrdqn, r2d1, "
-            "rainbow, sac, sac_v, td3, vtrace."
+            "cem, cmaes, crossq, ddpg, dqn, flashsac, impala, iqn, openai_es, ppo, pqn, qrdqn, "
+            "r2d1, rainbow, sac, sac_v, simba, td3, vtrace, xqc."
         ),
     ),
     "too many runs": (

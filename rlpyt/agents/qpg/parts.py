@@ -212,15 +212,18 @@ class PolicyParts:
     def _infos(self, dist_info: Any) -> Iterator[Any]:
         return iter(tuple(dist_info) if self.is_joint else (dist_info,))
 
-    def target_entropies(self, share: float, mask: Tensor | None = None) -> Tensor:
+    def target_entropies(
+        self, share: float, mask: Tensor | None = None, per_dimension: float = -1.0
+    ) -> Tensor:
         """Return the target entropy of each part, [P], or [.., P] with a mask.
 
         It is ``share`` times the largest entropy of choices, the logarithm of the number of valid
-        ones, summed over components, and minus the number of components of a Box.
+        ones, summed over components, and for a Box ``per_dimension`` times their number.
 
         Args:
             share: share of the largest entropy.
             mask: [.., n], not zero where choices are valid; ``None``: all are.
+            per_dimension: target of each component of a Box.
         """
         if mask is None:
             largest = torch.tensor(self._n_choices, dtype=torch.float32).log()
@@ -232,7 +235,8 @@ class PolicyParts:
         for size in self.sizes:
             if isinstance(size, int):
                 lead, device = largest.shape[:-1], largest.device
-                targets.append(torch.full(lead, -float(size), dtype=torch.float32, device=device))
+                target = per_dimension * size
+                targets.append(torch.full(lead, target, dtype=torch.float32, device=device))
             else:
                 own = largest[..., first : first + len(size)]
                 targets.append(share * own.sum(-1))

@@ -77,7 +77,7 @@ class SAC(QpgAlgo):
     )
     reward_scale: float = setting(1, gt=0, finite=True, doc="rewards are multiplied by this")
     target_entropy: float | Literal["auto"] = setting(
-        "auto", finite=True, doc="in nats; auto: -1 per dimension of a Box, else entropy_share"
+        "auto", finite=True, doc="in nats; auto: see box_entropy and entropy_share"
     )
     reparameterize: bool = setting(True, doc="differentiate through sampled actions")
     clip_grad_norm: float | None = setting(1e9, gt=0, doc="largest gradient norm; None: no limit")
@@ -138,6 +138,12 @@ class SAC(QpgAlgo):
     )
     alpha_learning_rate: Scheduled[float | None] = scheduled(
         None, gt=0, le=100, warn_above=1, doc="that of the temperature; None: learning_rate"
+    )
+    initial_alpha: float = setting(
+        1.0, gt=0, finite=True, fixed=True, doc="first value of a learned temperature"
+    )
+    box_entropy: float = setting(
+        -1.0, finite=True, fixed=True, doc="target entropy of a Box, in nats per dimension"
     )
 
     # Outputs that the agent must have, and agents that have them.
@@ -247,13 +253,14 @@ class SAC(QpgAlgo):
         agent = self.agent
         self._target_entropy = value
         if agent.parts is None and value == "auto":
-            self._target_entropy = -float(agent.scale.size)
+            self._target_entropy = self.box_entropy * agent.scale.size
 
     def _networks(self) -> list[ParameterGroup]:
         """Return all networks; one optimizer trains them."""
         agent = self.agent
         start = torch.tensor(
-            1.0 if self.fixed_alpha is None else self.fixed_alpha, dtype=torch.float32
+            self.initial_alpha if self.fixed_alpha is None else self.fixed_alpha,
+            dtype=torch.float32,
         ).log()
         start = start if agent.parts is None else start.repeat(agent.parts.n_parts)
         self.log_alpha = torch.nn.Parameter(start.to(agent.device))
@@ -500,7 +507,8 @@ class SAC(QpgAlgo):
         if self._target_entropy != "auto":
             return self._target_entropy
         mask = self.agent.mask_of(samples.agent_inputs.observation)
-        return self.agent.parts.target_entropies(self.entropy_share, mask).to(self.agent.device)
+        targets = self.agent.parts.target_entropies(self.entropy_share, mask, self.box_entropy)
+        return targets.to(self.agent.device)
 
     def get_action_prior(self, action: torch.Tensor) -> torch.Tensor | float:
         """Return the log prior of actions [.., A] in the space's units: [..], or zero."""

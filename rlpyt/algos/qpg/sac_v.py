@@ -35,6 +35,8 @@ class SAC_V(SAC):
     fixed_alpha: float | None = field(init=False, default=1.0)
     target_entropy: float | Literal["auto"] = field(init=False, default="auto")
     entropy_share: float = field(init=False, default=0.5)
+    initial_alpha: float = field(init=False, default=1.0)
+    box_entropy: float = field(init=False, default=-1.0)
     joint_critics: bool = field(init=False, default=False)
     n_target_critics: int | None = field(init=False, default=None)
     n_drop_quantiles: int = field(init=False, default=0)

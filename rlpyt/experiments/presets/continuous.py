@@ -33,42 +33,117 @@ _MUJOCO: Parts = {
 }
 
 
-# Bhatt et al. 2024, with critics of 1024 as in Stable-Baselines3 Contrib instead of 2048. The
-# temperature also has Adam's beta of 0.5, instead of 0.9.
-_CROSSQ: Parts = {
-    "agent": {
-        "model": {"normalization": "batch_renorm"},
-        "args": {"target_critics": False, "q_model_kwargs": {"hidden_sizes": [1024, 1024]}},
+_XQC_CRITICS = {"normalization": {"kind": "batch", "unit_weights": True}, "n_atoms": 101}
+# SAC with other networks: what differs from its preset, by name. Policies and critics share
+# ``model``; ``q_model_kwargs`` are the critics' own.
+_VARIANTS: dict[str, Parts] = {
+    # Bhatt et al. 2024, with critics of 1024 as in Stable-Baselines3 Contrib instead of 2048. The
+    # temperature also has Adam's beta of 0.5, instead of 0.9.
+    "crossq": {
+        "agent": {
+            "model": {"normalization": "batch_renorm"},
+            "args": {"target_critics": False, "q_model_kwargs": {"hidden_sizes": [1024, 1024]}},
+        },
+        "algo": {
+            "joint_critics": True,
+            "policy_update_interval": 3,
+            "optim_kwargs": {"betas": (0.5, 0.999)},
+        },
     },
-    "algo": {
-        "joint_critics": True,
-        "policy_update_interval": 3,
-        "optim_kwargs": {"betas": (0.5, 0.999)},
+    # Palenicek et al. 2026 as far as the paper says: batch normalization, and categorical critics
+    # with weights of constant length. Sizes give its two million parameters.
+    "xqc": {
+        "agent": {
+            "model": {"normalization": "batch"},
+            "args": {"q_model_kwargs": {"hidden_sizes": [512] * 4, **_XQC_CRITICS}},
+        },
+        "algo": {
+            "joint_critics": True,
+            "normalize_reward": True,
+            "policy_update_interval": 3,
+            "initial_alpha": 0.01,
+            "box_entropy": -0.5,
+        },
+    },
+    # Lee et al. 2025.
+    "simba": {
+        "agent": {
+            "hidden_sizes": [128],
+            "normalize_observation": True,
+            "model": {"residual": "simba"},
+            "args": {"q_model_kwargs": {"hidden_sizes": [512, 512]}},
+        },
+        "algo": {
+            "OptimCls": "AdamW",
+            "optim_kwargs": {"weight_decay": 0.01},
+            "learning_rate": 1e-4,
+            "initial_alpha": 0.01,
+            "box_entropy": -0.5,
+        },
+    },
+    # Kim et al. 2026.
+    "flashsac": {
+        "agent": {
+            "hidden_sizes": [128, 128],
+            "model": {"residual": "flashsac"},
+            "args": {
+                "noise_hold": 2,
+                "q_model_kwargs": {"hidden_sizes": [256, 256], "n_atoms": 101},
+            },
+        },
+        "algo": {
+            "joint_critics": True,
+            "normalize_reward": True,
+            "policy_update_interval": 2,
+            "learning_rate": "cosine:3e-4:1.5e-4",
+            "batch_size": 512,
+            "replay_ratio": 512,
+            "min_steps_learn": 10_000,
+            "target_update_tau": 0.01,
+            "initial_alpha": 0.01,
+            "box_entropy": -0.478,  # that of a standard deviation of 0.15
+        },
     },
 }
 
 
-def _family(base: Parts, ddpg: Parts, td3: Parts, crossq: Parts) -> dict[str, Parts]:
-    return {
-        "sac": base,
-        "crossq": with_parts(with_parts(base, **_CROSSQ), **crossq),
-        "sac_v": base,
-        "ddpg": with_parts(base, **ddpg),
-        "td3": with_parts(base, **td3),
-    }
+def _family(base: Parts, ddpg: Parts, td3: Parts, variants: dict[str, Parts]) -> dict[str, Parts]:
+    changed = {name: with_parts(base, **parts) for name, parts in _VARIANTS.items()}
+    changed |= {name: with_parts(changed[name], **parts) for name, parts in variants.items()}
+    ddpg, td3 = with_parts(base, **ddpg), with_parts(base, **td3)
+    return {"sac": base, "sac_v": base, "ddpg": ddpg, "td3": td3, **changed}
 
 
 CLASSIC = _family(
     _CLASSIC,
     ddpg={"steps": 40_000, "algo": {"q_learning_rate": 1e-3, "target_update_tau": 0.005}},
     td3={"algo": {"q_learning_rate": 1e-3}},
-    crossq={"agent": {"args": {"target_critics": False}}},
+    variants={
+        "crossq": {"agent": {"args": {"target_critics": False}}},
+        "xqc": {"agent": {"args": {"q_model_kwargs": _XQC_CRITICS}}},
+        "simba": {
+            "agent": {"hidden_sizes": [64], "args": {}},
+            "algo": {"learning_rate": 1e-3},
+        },
+        "flashsac": {
+            "agent": {
+                "hidden_sizes": [32],
+                "args": {"noise_hold": 2, "q_model_kwargs": {"n_atoms": 101}},
+            },
+            "algo": {
+                "learning_rate": 1e-3,
+                "batch_size": 256,
+                "replay_ratio": 256,
+                "min_steps_learn": 1_000,
+            },
+        },
+    },
 )
 MUJOCO = _family(
     _MUJOCO,
     ddpg={"algo": {"q_learning_rate": 1e-3, "target_update_tau": 0.005}},
     td3={"algo": {"q_learning_rate": 1e-3}},
-    crossq={},
+    variants={},
 )
 # Toys in which no action influences later rewards.
 _ONE_STEP: Parts = {

@@ -145,10 +145,20 @@ def test_temperature_rises_where_entropy_is_below_its_target(target, up):
     assert len(set(alphas)) == 5 and float(algo.alpha) == alphas[-1]
 
 
-def test_target_entropy_is_minus_one_per_component():
-    algo = SAC(**SMALL)
+@pytest.mark.parametrize("per_component", [-1.0, -0.5])
+def test_target_entropy_is_that_of_each_component(per_component):
+    algo = SAC(**SMALL) if per_component == -1 else SAC(box_entropy=per_component, **SMALL)
     prepared(algo, AGENTS["sac"]())
-    assert algo._target_entropy == -A
+    assert algo._target_entropy == per_component * A
+    with pytest.raises(AttributeError, match="box_entropy"):
+        algo.box_entropy = -2.0
+
+
+def test_the_first_temperature_is_as_chosen():
+    algo = SAC(initial_alpha=0.01, learning_rate=0.1, **SMALL)
+    fill(algo, prepared(algo, AGENTS["sac"]()))
+    assert float(algo.alpha) == pytest.approx(0.01)
+    assert one_update(algo).alpha[0] == pytest.approx(0.01 * math.exp(-0.1))  # a step of Adam
 
 
 def test_fixed_alpha_stays():

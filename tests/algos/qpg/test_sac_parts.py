@@ -316,6 +316,7 @@ def test_default_targets_of_entropies():
     agent.initialize(make("nested").spaces)
     found = agent.parts.target_entropies(0.98).tolist()
     assert found == pytest.approx([-2, 0.98 * math.log(2), 0.98 * math.log(6), -2])
+    assert agent.parts.target_entropies(0.98, None, -0.5).tolist() == [-1, *found[1:3], -1]
     mask = torch.tensor([[1, 0, 0, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     found = agent.parts.target_entropies(0.5, mask)
     halves = [[-2, 0, 0.5 * math.log(2), -2], [-2, 0.5 * math.log(2), 0.5 * math.log(6), -2]]
