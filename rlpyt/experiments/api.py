@@ -97,9 +97,9 @@ def train(
             ``run_dir/agent_0`` and so on.
         **settings: any setting that ``rlpyt train ALGO ENV --help`` lists. Those of the algorithm,
             the agent and the sampler are given by name, or as ``algo=dict(...)``,
-            ``agent=dict(...)``, ``sampler=dict(...)``. Values may be classes, functions, arrays and
-            paths. The run is saved with their names or contents; of what has neither, such as a
-            lambda, a warning says how to give it again to `rlpyt.load`.
+            ``agent=dict(...)``, ``sampler=dict(...)``, each of them once. Values may be classes,
+            functions, arrays and paths. The run is saved with their names or contents; of what has
+            neither, such as a lambda, a warning says how to give it again to `rlpyt.load`.
 
     Returns:
         The run; with ``seeds`` or ``population`` a list of them.

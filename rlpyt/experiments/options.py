@@ -69,6 +69,15 @@ class SamplerOptions:
     n_tasks: int = 0  # (curriculum) number of tasks of the environment
 
 
+# Arguments of models (``agent.model``) that can be given by an option of the agent, too.
+MODEL_ARGUMENTS = {
+    "hidden_sizes": ("hidden_sizes", "fc_sizes"),
+    "normalize_observation": ("normalize_observation",),
+    "dueling": ("dueling",),
+    "noisy": ("noisy",),
+}
+
+
 @dataclass(frozen=True)
 class AgentOptions:
     """Options of the agent and its model."""
@@ -173,12 +182,15 @@ class RunOptions(Settings):
     def updated(self, changes: Mapping[str, Any]) -> "RunOptions":
         """Return a copy with nested changes, e.g. ``{"steps": 1, "sampler": {"batch_B": 4}}``.
 
+        An argument of the model in ``agent.model`` replaces an older ``agent.hidden_sizes`` and the
+        like, such as that of a preset, and the other way round.
+
         Raises:
             UnknownName: a key, at any level, is not an option.
             TypeError, ValueError: a value has the wrong type.
         """
         updated: RunOptions = _updated(self, changes)
-        return updated
+        return replace(updated, agent=_newest(self.agent, updated.agent))
 
     @property
     def title(self) -> str:
@@ -335,6 +347,19 @@ def _updated(options: Any, changes: Any, prefix: str = "") -> Any:
         for key, value in changes.items()
     }
     return replace(options, **merged)
+
+
+def _newest(old: AgentOptions, new: AgentOptions) -> AgentOptions:
+    """Remove what is older of a model's argument and the option for it: the newest one counts."""
+    for option, names in MODEL_ARGUMENTS.items():
+        arguments = [repr([agent.model.get(name) for name in names]) for agent in (old, new)]
+        of_model = arguments[0] != arguments[1]
+        of_agent = getattr(old, option) != getattr(new, option)
+        if of_model and not of_agent:
+            new = replace(new, **{option: getattr(AgentOptions, option)})
+        elif of_agent and not of_model:
+            new = replace(new, model={k: v for k, v in new.model.items() if k not in names})
+    return new
 
 
 def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:

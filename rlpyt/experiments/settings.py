@@ -141,8 +141,15 @@ def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOption
     known = {item.name for item in dataclasses.fields(Settings)} | {"algo", "env"}
     for name, value in given.items():
         owners = [part for part, names in parts.items() if name in names]
+        again = [p for p in owners if isinstance(given.get(p), Mapping) and name in given[p]]
         if name in known:
             options = options.updated({name: value})
+        elif again:
+            (part,) = again
+            raise ValueError(
+                f"{name} is given twice: {name}={value!r} and {part}=dict({name}="
+                f"{given[part][name]!r}). Leave one of them out."
+            )
         elif len(owners) == 1:
             options = options.updated({owners[0]: {name: value}})
         elif owners:

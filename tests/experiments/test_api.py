@@ -266,6 +266,8 @@ def test_a_subclass_has_the_preset_except_for_what_it_declares():
         (dict(batch_B="many"), TypeError, "batch_B='many'"),
         (dict(sampler=dict(kind="fast")), UnknownName, "sampler.kind 'fast'"),
         (dict(preset="none"), UnknownName, "preset 'none'"),
+        (dict(algo=dict(epochs=2), epochs=3), ValueError, r"epochs is given twice: .* algo=dict"),
+        (dict(batch_T=2, sampler=dict(batch_T=3)), ValueError, "batch_T is given twice"),
     ],
 )
 def test_wrong_settings_are_named(kwargs, error, message):

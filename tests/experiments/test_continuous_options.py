@@ -46,6 +46,14 @@ def test_critics_use_the_settings_of_the_policy_by_default():
     )
 
 
+@pytest.mark.parametrize("algo_name", CONTROL)
+def test_arguments_of_the_model_replace_the_preset(algo_name):
+    agent = build_agent(options(algo_name, agent=dict(model=dict(hidden_sizes=[5]))), SPACES)
+    assert agent.model_kwargs["hidden_sizes"] == [5]
+    critics = options(algo_name).agent.args.get("q_model_kwargs", {})
+    assert agent.q_model_kwargs["hidden_sizes"] == critics.get("hidden_sizes", [5])
+
+
 @pytest.mark.parametrize("algo_name", ["ddpg", "td3", "sac", "sac_v"])
 def test_policy_and_critics_have_the_chosen_memory(algo_name):
     chosen = options(algo_name, agent=dict(memory="gru", memory_size=16))

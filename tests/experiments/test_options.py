@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rlpyt.cli.train import read_flags
 from rlpyt.experiments.options import RunOptions, read_options
 from rlpyt.experiments.presets.families import FAMILIES, TUNED, layers
 from rlpyt.utils.names import UnknownName, suggestion
@@ -23,6 +24,37 @@ def test_updates_are_nested_and_leave_the_rest(options):
     assert changed.algo == {"a": 1, "b": 2}
     assert changed.env_args == {"gravity": 5.0, "length": 1}
     assert options.steps != 7
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "name", "argument"),
+    [
+        ("hidden_sizes", (5, 6), "hidden_sizes", [7]),
+        ("hidden_sizes", (5, 6), "fc_sizes", [7]),
+        ("normalize_observation", True, "normalize_observation", False),
+        ("dueling", True, "dueling", False),
+        ("noisy", True, "noisy", False),
+    ],
+)
+def test_the_newest_of_a_model_argument_and_its_option_counts(
+    options, option, value, name, argument, tmp_path
+):
+    of_model, of_agent = {"model": {name: argument}}, {option: value}
+    own = options.updated({"agent": {"model": {"own": 1}}})
+    last = own.updated({"agent": of_agent}).updated({"agent": of_model})
+    assert last.agent.model == {"own": 1, name: argument}
+    assert not getattr(last.agent, option)
+    last.write(tmp_path)
+    assert read_options(tmp_path) == last
+    last = own.updated({"agent": of_model}).updated({"agent": of_agent})
+    assert (last.agent.model, getattr(last.agent, option)) == ({"own": 1}, value)
+
+
+def test_by_command_too():
+    first, _ = read_flags("sac", "Pendulum-v1", ["--agent.model", '{"hidden_sizes": [5]}'])
+    assert (first.agent.hidden_sizes, first.agent.model) == (None, {"hidden_sizes": [5]})
+    second, _ = read_flags("sac", "Pendulum-v1", ["--agent.hidden-sizes", "6"], first)
+    assert (second.agent.hidden_sizes, second.agent.model) == ((6,), {})
 
 
 @pytest.mark.parametrize(
