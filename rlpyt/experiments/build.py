@@ -1,6 +1,7 @@
 """Algorithms, samplers, runners and environments built from options."""
 
 import contextlib
+import functools
 import inspect
 import re
 from collections.abc import Generator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import torch
+from gymnasium.envs.registration import load_env_creator
 
 from rlpyt.agents.building import named_arguments
 from rlpyt.envs import gym as gym_envs
@@ -28,6 +30,7 @@ from rlpyt.experiments.registry import (
     class_named,
     env_maker,
     import_string,
+    origin,
 )
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
@@ -124,7 +127,8 @@ def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRec
             :class:`~rlpyt.envs.atari.atari_env.AtariEnv`; a toy ("toy/memory"); or a custom
             environment class or function ("my_module:MyEnv", "my_file.py:MyEnv"), also in the
             current directory; or a class, function or other object that returns an environment. The
-            class of trajectory statistics may be an attribute ``TrajInfoCls`` of it.
+            class of trajectory statistics may be an attribute ``TrajInfoCls`` of it, or of the
+            class that a partial or an id of the user's own modules names.
         env_args: further arguments of the environment.
 
     Raises:
@@ -138,8 +142,7 @@ def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRec
     if custom is not None:
         can_render = "render_mode" in inspect.signature(custom).parameters
         render_kwargs = {"render_mode": "rgb_array"} if can_render else {}
-        TrajInfoCls = getattr(custom, "TrajInfoCls", TrajInfo)
-        return EnvRecipe(custom, args, args, render_kwargs, TrajInfoCls)
+        return EnvRecipe(custom, args, args, render_kwargs, _traj_info_class(custom))
     game = _atari_game(env_id)
     if game is None:
         family = _family(env_id)
@@ -147,13 +150,28 @@ def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRec
         channels_first = True if family == "minatar" else None
         kwargs = {"id": env_id, "channels_first": channels_first, **args}
         render_kwargs = {"render_mode": "rgb_array"}
-        return EnvRecipe(gym_envs.make, kwargs, kwargs, render_kwargs, family=family)
+        registered = gymnasium.registry.get(env_id.rpartition(":")[2])
+        statistics = _traj_info_class(registered and registered.entry_point)
+        return EnvRecipe(gym_envs.make, kwargs, kwargs, render_kwargs, statistics, family)
     from rlpyt.envs.atari.atari_env import AtariEnv, AtariTrajInfo
 
     sticky = STICKY if re.search(r"-v[05]$", env_id) else 0.0
     kwargs = {"game": game, "repeat_action_probability": sticky, **args}
     eval_kwargs = {**kwargs, "episodic_lives": False}
     return EnvRecipe(AtariEnv, kwargs, eval_kwargs, TrajInfoCls=AtariTrajInfo, family="atari")
+
+
+def _traj_info_class(maker: Any) -> Any:
+    """Return the attribute ``TrajInfoCls`` of what makes an environment.
+
+    Args:
+        maker: class or function, a partial of it, or the entry point of a registered environment.
+    """
+    if isinstance(maker, str) and origin(maker.partition(":")[0]) == "user":
+        maker = load_env_creator(maker)
+    while isinstance(maker, functools.partial) and not hasattr(maker, "TrajInfoCls"):
+        maker = maker.func
+    return getattr(maker, "TrajInfoCls", TrajInfo)
 
 
 def build_algo(options: RunOptions) -> Any:

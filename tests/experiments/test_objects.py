@@ -24,7 +24,7 @@ from rlpyt.errors import DamagedFile
 from rlpyt.experiments import run as run_module
 from rlpyt.experiments.agents import use_saved_convolutions
 from rlpyt.experiments.api import options_of
-from rlpyt.experiments.build import build_algo
+from rlpyt.experiments.build import build_algo, env_recipe
 from rlpyt.experiments.options import read_options
 from rlpyt.models import image_encoder
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -183,6 +183,26 @@ def test_an_environment_names_its_statistics(tmp_path):
     run, _ = train("ppo", make, tmp_path / "run")
     assert "GoalsAverage" in (tmp_path / "run" / "progress.csv").read_text().splitlines()[0]
     assert run.recipe.TrajInfoCls is Goals
+
+
+class CountedReach(Reach):
+    """Environment whose class names its statistics."""
+
+    TrajInfoCls = Goals
+
+
+def test_partials_and_registered_ids_have_the_statistics_of_their_class(monkeypatch):
+    entry_point = f"{__name__}:CountedReach"
+    for given in (CountedReach, entry_point):
+        spec = gymnasium.envs.registration.EnvSpec("CountedReach-v0", given)
+        monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+        assert env_recipe(spec.id).TrajInfoCls is Goals
+    own = functools.partial(Reach, 5)
+    own.TrajInfoCls = Goals
+    for given in (functools.partial(CountedReach, 5), own):
+        assert env_recipe(given).TrajInfoCls is Goals
+    for given in (functools.partial(Reach, 5), "CartPole-v1"):
+        assert env_recipe(given).TrajInfoCls is TrajInfo
 
 
 class Noted(Reach):
