@@ -20,8 +20,9 @@ from rlpyt.utils.names import flattened, labels, nearest
 from rlpyt.utils.signed import SIGNATURE, read_json
 from rlpyt.vis.progress import PathLike, find_runs
 
-# Written by the command line, by loggers, and by sweeps.
+# Written by the command line, by loggers, by sweeps, and by runners in scripts.
 CONFIG, PARAMS, VARIANT = "config.json", "params.json", "variant_config.json"
+PARTS = "parts.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir", SIGNATURE}
 # Without effect on curves.
 NOT_OF_CURVES = {"video", "plot", "tensorboard", "logger", "checkpoint_interval_steps"}
@@ -79,9 +80,12 @@ def read_runs(*paths: PathLike, group_by: Sequence[str] = ()) -> list[RunRecord]
         FileNotFoundError: a path does not exist or contains no runs.
         ValueError: no run has a setting of ``group_by``.
     """
-    return label_runs(
-        [RunRecord(path, read_settings(path)) for path in find_runs(*paths)], group_by
-    )
+    runs = [RunRecord(path, read_settings(path)) for path in find_runs(*paths)]
+    if group_by:
+        runs = [
+            replace(run, settings={**_settings_of_parts(run.path), **run.settings}) for run in runs
+        ]
+    return label_runs(runs, group_by)
 
 
 def read_settings(run_dir: Path) -> dict[str, Any]:
@@ -110,8 +114,11 @@ def label_runs(runs: Sequence[RunRecord], group_by: Sequence[str] = ()) -> list[
     return [replace(run, label=named[run.path]) for run in runs]
 
 
-def warn_of_uneven_groups(runs: Sequence[RunRecord]) -> None:
-    """Warn about variants that lack seeds of others, and about variants with several settings."""
+def warn_of_uneven_groups(runs: Sequence[RunRecord], seeds_too: bool = True) -> None:
+    """Warn about variants with several settings and, if ``seeds_too``, that lack seeds of others.
+
+    Runs of scripts whose logged settings are equal are compared by the parts in parts.json.
+    """
     groups: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.environment, run.label), []).append(run)
@@ -121,17 +128,33 @@ def warn_of_uneven_groups(runs: Sequence[RunRecord]) -> None:
         seeds = [{run.seed for run in others} for others in peers]
         missing = set().union(*seeds) - {run.seed for run in group}
         name = f"{label} in {environment}" if len(groups) > len(peers) else label
-        if missing and set.intersection(*seeds):  # disjoint sets of seeds are intentional
+        if (
+            seeds_too and missing and set.intersection(*seeds)
+        ):  # disjoint sets of seeds are intentional
             problems.append(
                 f"{name} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
             )
-        differing = varying_settings(group)
+        differing = varying_settings(group) or varying_settings(
+            [replace(run, settings=_settings_of_parts(run.path)) for run in group]
+        )
         if differing:
             problems.append(
                 f"the runs of {name} differ in {', '.join(differing[:4])} (see --group-by)"
             )
     if problems:
         warnings.warn(f"{'; '.join(problems)}.", stacklevel=3)
+
+
+def _settings_of_parts(run_dir: Path) -> dict[str, Any]:
+    """Return arguments of a script's algorithm, agent and sampler, such as "algo.discount"."""
+    if (run_dir / CONFIG).exists():
+        return {}
+    parts = {
+        re.sub(r"\.kwargs(?=\.)|\.\$\w+$", "", key).removeprefix("runner."): value
+        for key, value in _read(run_dir / PARTS).items()
+        if not key.endswith(("$missing", ".kwargs"))
+    }
+    return {k: v for k, v in parts.items() if k.partition(".")[0] in ("algo", "agent", "sampler")}
 
 
 def varying_settings(runs: Sequence[RunRecord]) -> list[str]:

@@ -23,7 +23,14 @@ from rlpyt.utils.names import UnknownName
 from rlpyt.utils.signed import read_json
 from rlpyt.utils.text import counted
 from rlpyt.vis.comparisons import improvement
-from rlpyt.vis.grouping import RunRecord, label_runs, natural_key, read_runs, read_settings
+from rlpyt.vis.grouping import (
+    RunRecord,
+    label_runs,
+    natural_key,
+    read_runs,
+    read_settings,
+    warn_of_uneven_groups,
+)
 from rlpyt.vis.progress import find_runs
 from rlpyt.vis.scores import EVALUATION, STEPS
 from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
@@ -148,6 +155,7 @@ def of_runs(paths: Sequence[Path], column: str = RETURNS) -> Results:
 
 
 def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) -> Results:
+    warn_of_uneven_groups(runs, seeds_too=False)
     results = Results()
     kinds: dict[str, dict[str, list[str]]] = {}  # runs by algorithm and by what their returns are
     for run in runs:

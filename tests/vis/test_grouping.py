@@ -17,6 +17,7 @@ from rlpyt.vis.grouping import (
     varying_settings,
     warn_of_uneven_groups,
 )
+from rlpyt.vis.results import read_results
 
 
 def make_run(path, config=None, params=None, variant=None):
@@ -202,6 +203,41 @@ def test_missing_seeds_and_mixed_settings_cause_warnings(tmp_path):
         warnings.simplefilter("error")
         runs = [make_run(tmp_path / "c" / k / f"run_{k}", config={}) for k in ("5", "6")]
         warn_of_uneven_groups(read_runs(*runs))
+
+
+def test_runs_of_scripts_are_told_apart_by_their_parts(tmp_path):
+    def parts(seed, id="CartPole-v1", **algo):
+        env = {"EnvCls": {"$name": "rlpyt.envs.gym:make"}, "env_kwargs": {"id": id}}
+        described = {
+            "algo": {"$call": "rlpyt.algos.pg.ppo:PPO", "kwargs": algo},
+            "agent": {"$call": "mine:Agent", "kwargs": {"net": {"$missing": f"<object {seed}>"}}},
+            "sampler": {"$call": "rlpyt.samplers.serial.sampler:SerialSampler", "kwargs": env},
+            "seed": seed,
+        }
+        return {"runner": {"$call": "rlpyt.runners.minibatch_rl:MinibatchRl", "kwargs": described}}
+
+    def make(where, *several):
+        for i, content in enumerate(several):
+            params = {"name": "ppo", "run_ID": i}
+            run = make_run(tmp_path / where / f"run_{i}", params=params)
+            (run / "parts.json").write_text(json.dumps(content))
+        return read_runs(tmp_path / where)
+
+    with pytest.warns(UserWarning) as caught:
+        warn_of_uneven_groups(make("rates", parts(0), parts(1, learning_rate=0.1)))
+        warn_of_uneven_groups(make("envs", parts(0), parts(1, "Acrobot-v1")))
+        read_results(tmp_path / "rates", "ReturnAverage")
+    differ = "the runs of {} differ in {} (see --group-by)."
+    assert [str(w.message) for w in caught] == [
+        differ.format("rates", "algo.learning_rate"),
+        differ.format("envs", "sampler.env_kwargs.id"),
+        differ.format("rates", "algo.learning_rate"),
+    ]
+    grouped = read_runs(tmp_path / "rates", group_by=["learning_rate"])
+    assert [run.label for run in grouped] == ["learning_rate=default", "learning_rate=0.1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_uneven_groups(make("seeds", parts(0), parts(1)))
 
 
 def test_numbers_in_names_order_by_size():
