@@ -262,6 +262,16 @@ class BaseAgent(Recorded):
             for tensor in target.state_dict().values():
                 torch.distributed.broadcast(tensor, 0)
 
+    def buffers_to_share(self) -> list[torch.Tensor]:
+        """Return the buffers, in all networks, that the user's and torch's modules own.
+
+        Those modules update them from the data of their rank. Modules of rlpyt exchange theirs.
+        """
+        networks = [x for x in vars(self).values() if isinstance(x, torch.nn.Module)]
+        modules = dict.fromkeys(module for network in networks for module in network.modules())
+        foreign = [m for m in modules if type(m).__module__.partition(".")[0] != "rlpyt"]
+        return [buffer for module in foreign for buffer in module.buffers(recurse=False)]
+
     def end_data_parallel(self) -> None:
         """Undo ``data_parallel``; networks keep their parameters."""
         for name, network in list(vars(self).items()):

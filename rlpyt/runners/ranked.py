@@ -53,6 +53,7 @@ class Ranked(MinibatchRlBase):
     _save_requested = False  # by a hook; all ranks save after the iteration
     _saving = False  # all ranks have agreed to save
     _others_states: Sequence[dict[str, Any]] = ()
+    _buffers: Sequence[torch.Tensor] = ()  # of networks, see ``BaseAgent.buffers_to_share``
     # settings sent to the other ranks
     _shared_changes: Mapping[str, Any] = MappingProxyType({"algo": {}, "agent": {}})
 
@@ -97,6 +98,7 @@ class Ranked(MinibatchRlBase):
         """Connect to the other ranks and compare settings, then start up as in one process."""
         self._connect()
         n_itr: int = super().startup()
+        self._buffers = self.agent.buffers_to_share() if self.world_size > 1 else []
         return n_itr
 
     def open_store(self) -> Any:
@@ -207,6 +209,12 @@ class Ranked(MinibatchRlBase):
         self.ranks.leave(self.agent, failed)
 
     # Steps of the training loop that involve all ranks.
+
+    def run_iteration(self, itr: int) -> None:
+        """Run an iteration; the other ranks then copy buffers of rank 0 that differ by the data."""
+        super().run_iteration(itr)
+        for buffer in self._buffers:
+            torch.distributed.broadcast(buffer, 0)
 
     def store_diagnostics(self, itr: int, traj_infos: list[Any], opt_info: Any) -> None:
         """Store the results of an iteration, with the trajectories of all ranks."""

@@ -13,6 +13,7 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.qpg.td3 import TD3
+from rlpyt.models.pg.vector import CategoricalMlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.runners.sync_rl import SyncRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -36,6 +37,30 @@ ALGOS = {
     ),
     "sac": lambda n: dict(zip(("algo", "agent"), steady_sac(n)), env="Pendulum-v1"),
 }
+
+
+class Normalizing(CategoricalMlpModel):
+    """Model with batch normalization of torch, which compares its statistics in training."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__(observation_shape, output_size, [8])
+        self.norm = torch.nn.BatchNorm1d(self.observation_size)
+
+    def forward(self, observation, *previous):
+        if self.training and torch.distributed.is_initialized():
+            mean = self.norm.running_mean.clone()
+            torch.distributed.broadcast(mean, 0)
+            assert torch.equal(mean, self.norm.running_mean), "ranks have other buffers"
+        flat = self.norm(observation.flatten(0, -2))
+        return super().forward(flat.view(observation.shape), *previous)
+
+
+def test_ranks_have_equal_buffers_of_custom_modules():
+    two = sync_runner(SyncRl, agent=CategoricalMlpAgent(ModelCls=Normalizing), n_itr=3)
+    two.train()
+    buffers = two.agent.buffers_to_share()
+    assert [len(x.shape) for x in buffers] == [1, 1, 0]  # mean, variance, number of batches
+    assert int(buffers[2]) >= 3
 
 
 def train_both(make, **kwargs):
