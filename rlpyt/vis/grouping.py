@@ -128,9 +128,8 @@ def warn_of_uneven_groups(runs: Sequence[RunRecord], seeds_too: bool = True) -> 
         seeds = [{run.seed for run in others} for others in peers]
         missing = set().union(*seeds) - {run.seed for run in group}
         name = f"{label} in {environment}" if len(groups) > len(peers) else label
-        if (
-            seeds_too and missing and set.intersection(*seeds)
-        ):  # disjoint sets of seeds are intentional
+        shared = set.intersection(*seeds)  # disjoint sets of seeds are intentional
+        if seeds_too and missing and shared:
             problems.append(
                 f"{name} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
             )
