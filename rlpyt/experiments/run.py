@@ -459,7 +459,7 @@ class Run:
         is_gym = isinstance(observation, Mapping) or type(observation) is tuple
         if fields is not None and is_gym:
             observation = from_gym(space, observation)
-        elif getattr(observation, "_fields", None) != fields:
+        elif type(observation) is tuple or getattr(observation, "_fields", None) != fields:
             expected = "an array"
             if fields is not None:
                 expected = f"a dict or named tuple with the parts {', '.join(fields)}"

@@ -111,11 +111,15 @@ def test_act_takes_and_returns_the_dicts_of_a_gymnasium_environment(tmp_path):
         run.act({"kind": 1})
     with pytest.raises(TypeError, match="parts kind, my_key"):
         run.act(np.zeros(2))
+    with pytest.raises(ValueError, match=r"\['kind', 'my-key'\], got tuple"):
+        run.act(env.reset())
 
 
 def test_act_takes_numbers_of_another_byte_order(cartpole):
     run = rlpyt.load(cartpole)
     observation = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    with pytest.raises(TypeError, match=r"must be an array, .* got \(array"):
+        run.act((observation, {}))  # what reset returns
     assert run.act(observation.astype(">f4")) == run.act(observation)
     assert run.act(observation[::-1]) == run.act(observation[::-1].copy())  # a view
 
