@@ -2,9 +2,8 @@
 
 from rlpyt.experiments.presets.compose import Parts, with_parts
 
-# All three seeds of DQN end CartPole at 500. With 1-step returns, twice the learning rate and no
-# double Q-learning, one seed ended at 169. Quantile losses are smaller, and such algorithms ended
-# at 470 with this learning rate.
+# 3-step returns, double Q-learning and a low learning rate make it rarer that DQN forgets CartPole
+# late in training. Quantile losses are smaller, so those algorithms have a higher rate.
 _CLASSIC: Parts = {
     "steps": 100_000,
     "sampler": {"kind": "serial", "batch_T": 16, "batch_B": 4},
