@@ -52,6 +52,12 @@ SamplesToBuffer = namedarraytuple("SamplesToBuffer", ["observation", "action", "
 SMALL_REPLAY = 200e6  # bytes; by default, checkpoints contain replays up to this size
 PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 2016, section 3.3)
 LEARNING = {"optimize_agent", "learn_from", "update", "target_of"}  # methods, and names with "loss"
+# Settings that nothing reads unless another one is set.
+NEEDED_FOR = {
+    "prioritized_replay": ("pri_alpha", "pri_beta_init", "pri_beta_final", "default_priority"),
+    "munchausen": ("munchausen_tau", "munchausen_clip"),
+    "hindsight": ("n_sampled_goals",),
+}
 SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 
 
@@ -132,6 +138,7 @@ class ReplayAlgo(HindsightSettings):
         self.new_priority = self.first_priority
         self._warn_of_small_replay("n_step_return", self.n_step_return)
         self._warn_of_small_replay("min_steps_learn", self.min_steps_learn)
+        self._warn_of_settings_without_effect()
 
     @property
     def first_priority(self) -> float:
@@ -144,6 +151,19 @@ class ReplayAlgo(HindsightSettings):
                 f"replay_size={self.replay_size:,} is below {name}={least:,}, so the replay cannot "
                 f"hold that many samples. Raise replay_size, or lower {name}."
             )
+
+    def _warn_of_settings_without_effect(self) -> None:
+        for switch, names in NEEDED_FOR.items():
+            value = getattr(self, switch, None)
+            if value not in (None, False) or self.ReplayBufferCls is not None:
+                continue
+            for name in names:
+                given = getattr(self, name, None)
+                if given != getattr(type(self), name, None):
+                    warnings.warn(
+                        f"{name}={given!r} has no effect with {switch}={value!r}. Set {switch}, or "
+                        f"remove {name}."
+                    )
 
     # Life cycle.
 

@@ -25,6 +25,7 @@ from rlpyt.envs.toy import CountEnv, DelayEnv
 from rlpyt.es.agent import EsAgent
 from rlpyt.es.algo import CemAlgo, CmaesAlgo, OpenaiEsAlgo
 from rlpyt.es.collector import PopulationCollector
+from rlpyt.replays.non_sequence.time_limit import TlPrioritizedReplayBuffer
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -482,3 +483,23 @@ def test_statistics_that_are_not_declared_are_logged(Algo, tmp_path):
     with open(tmp_path / "progress.csv") as file:
         values = [row["largestAverage"] for row in csv.DictReader(file)]
     assert values[0] in ("", "nan") and all(math.isfinite(float(x)) for x in values[3:])
+
+
+@pytest.mark.parametrize(
+    "algo, settings, switch",
+    [
+        (DQN, dict(pri_alpha=0.4), dict(prioritized_replay=True)),
+        (SAC, dict(default_priority=2.0), dict(prioritized_replay=True)),
+        (TD3, dict(pri_beta_init=0.5), dict(ReplayBufferCls=TlPrioritizedReplayBuffer)),
+        (DQN, dict(munchausen_tau=0.1), dict(munchausen=0.9)),
+        (DDPG, dict(n_sampled_goals=2), dict(hindsight="future")),
+    ],
+)
+def test_settings_that_nothing_reads_are_named(algo, settings, switch):
+    (name,) = settings
+    with pytest.warns(UserWarning, match=f"{name}={settings[name]} has no effect"):
+        algo(**settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        algo(**settings, **switch)
+        algo()
