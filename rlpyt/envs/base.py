@@ -53,45 +53,20 @@ class BatchSpec(NamedTuple):
         return int(self.T * self.B)
 
 
-class Env:
-    """Interface of a single environment.
-
-    A step returns ``EnvStep(observation, reward, done, env_info)``:
-
-    - observation: numpy array or (nested) namedtuple of arrays, as in ``observation_space``. The
-      array may be overwritten by the next step; copy it to keep it.
-    - reward: float.
-    - done: bool; the return ends here, by termination, by truncation (time limit) or by a lost
-      life.
-    - env_info: namedtuple of numbers and arrays with the same fields, shapes and dtypes at every
-      step of every instance, since samplers allocate memory for it after one example step. Three
-      optional fields have a meaning:
-      ``timeout``: bool, true if and only if the step was truncated and not terminated; the
-      algorithm then bootstraps from the final observation.
-      ``traj_done``: bool, true if the environment must be ``reset`` now; defaults to ``done``.
-      With it, an environment can end returns (lives) within one game.
-      ``raw_reward``: float, the reward before it was scaled, of which returns are logged.
-    """
+class BaseEnv:
+    """Base class of single and vector environments: spaces, saved state and `close`."""
 
     _action_space: Space
     _observation_space: Space
 
-    def step(self, action: Any) -> EnvStep:
-        """Run one step with ``action``, a value of ``action_space`` (a row ``[b]`` of [B, ...])."""
-        raise NotImplementedError
-
-    def reset(self) -> Any:
-        """Start an episode and return its first observation."""
-        raise NotImplementedError
-
     @property
     def action_space(self) -> Space:
-        """Space of single actions."""
+        """Space of one environment's actions."""
         return _required(self, "action_space")
 
     @property
     def observation_space(self) -> Space:
-        """Space of single observations."""
+        """Space of one environment's observations."""
         return _required(self, "observation_space")
 
     @property
@@ -103,12 +78,6 @@ class Env:
     def horizon(self) -> int | None:
         """Steps after which an episode is truncated; ``None`` if unlimited or unknown."""
         return None
-
-    def seed(self, seed: int) -> None:
-        """Seed both spaces now and, in environments that draw numbers, the next ``reset``."""
-        for space in self.spaces:
-            if hasattr(space, "seed"):
-                space.seed(seed)
 
     def get_state(self) -> dict[str, Any] | None:
         """Return the exact state as a plain tree; a restored environment continues bit for bit.
@@ -129,6 +98,41 @@ class Env:
         """Release resources; may be called more than once."""
 
 
+class Env(BaseEnv):
+    """Interface of a single environment.
+
+    A step returns ``EnvStep(observation, reward, done, env_info)``:
+
+    - observation: numpy array or (nested) namedtuple of arrays, as in ``observation_space``. The
+      array may be overwritten by the next step; copy it to keep it.
+    - reward: float.
+    - done: bool; the return ends here, by termination, by truncation (time limit) or by a lost
+      life.
+    - env_info: namedtuple of numbers and arrays with the same fields, shapes and dtypes at every
+      step of every instance, since samplers allocate memory for it after one example step. Three
+      optional fields have a meaning:
+      ``timeout``: bool, true if and only if the step was truncated and not terminated; the
+      algorithm then bootstraps from the final observation.
+      ``traj_done``: bool, true if the environment must be ``reset`` now; defaults to ``done``.
+      With it, an environment can end returns (lives) within one game.
+      ``raw_reward``: float, the reward before it was scaled, of which returns are logged.
+    """
+
+    def step(self, action: Any) -> EnvStep:
+        """Run one step with ``action``, a value of ``action_space`` (a row ``[b]`` of [B, ...])."""
+        raise NotImplementedError
+
+    def reset(self) -> Any:
+        """Start an episode and return its first observation."""
+        raise NotImplementedError
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces now and, in environments that draw numbers, the next ``reset``."""
+        for space in self.spaces:
+            if hasattr(space, "seed"):
+                space.seed(seed)
+
+
 class EnvLayer(Env):
     """Base class of wrappers around one environment, ``env``, to which attributes are forwarded."""
 
@@ -147,7 +151,7 @@ class EnvLayer(Env):
         return f"<{type(self).__name__}{self.env}>"
 
 
-def _required(env: Env, name: str) -> Space:
+def _required(env: BaseEnv, name: str) -> Space:
     space: Space | None = getattr(env, f"_{name}", None)
     if space is None:
         raise AttributeError(

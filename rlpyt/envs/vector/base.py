@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlpyt.envs.base import EnvSpaces, EnvStep
+from rlpyt.envs.base import BaseEnv, EnvStep
 from rlpyt.envs.layers import EnvLike
 from rlpyt.errors import RlpytError
-from rlpyt.spaces.base import Space
 from rlpyt.utils.collections import namedarraytuple
 
 Rows = NDArray[np.integer[Any]]
@@ -30,7 +29,7 @@ class UnsupportedVectorEnv(RlpytError, TypeError):
     """Vector environments whose resets, seeds or batches do not work as samplers expect."""
 
 
-class VectorEnv:
+class VectorEnv(BaseEnv):
     """Interface of ``n`` environments stepped together.
 
     ``step`` takes actions [n, ...] in the form of ``action_space`` and returns an ``EnvStep``:
@@ -54,8 +53,6 @@ class VectorEnv:
     """
 
     n: int
-    _action_space: Space
-    _observation_space: Space
 
     def reset(self) -> Any:
         """Start an episode in every row; return the first observations [n, ...]."""
@@ -79,26 +76,6 @@ class VectorEnv:
         """
         raise NotImplementedError
 
-    @property
-    def action_space(self) -> Space:
-        """Space of one environment's actions."""
-        return self._action_space
-
-    @property
-    def observation_space(self) -> Space:
-        """Space of one environment's observations."""
-        return self._observation_space
-
-    @property
-    def spaces(self) -> EnvSpaces:
-        """Both spaces, as agents and models expect them."""
-        return EnvSpaces(observation=self.observation_space, action=self.action_space)
-
-    @property
-    def horizon(self) -> int | None:
-        """Steps after which an episode is truncated; ``None`` if unlimited or unknown."""
-        return None
-
     def seed(self, seeds: Sequence[int]) -> None:
         """Seed the spaces now, and row i with ``seeds[i]`` at the next ``reset``.
 
@@ -117,16 +94,6 @@ class VectorEnv:
         """Store the seeds for the next ``reset``."""
         raise NotImplementedError
 
-    def get_state(self) -> dict[str, Any] | None:
-        """Return the exact state as a plain tree; ``None`` if not supported. See ``Env``."""
-        return None
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state returned by ``get_state`` of equally constructed environments."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not support restoring a saved state."
-        )
-
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of wrappers (running means, variances) as a plain tree."""
         return {}
@@ -136,9 +103,6 @@ class VectorEnv:
 
     def freeze(self, frozen: bool = True) -> None:
         """Stop (or resume) updating statistics, for evaluation with those of training."""
-
-    def close(self) -> None:
-        """Release resources; may be called more than once."""
 
     def _checked_seeds(self, seeds: Sequence[int]) -> list[int]:
         listed = np.asarray(seeds)
