@@ -44,6 +44,12 @@ class ToyEnv(Env):
     """Base class with a random stream, seeding, and state: the attributes named in ``_state``."""
 
     _state: tuple[str, ...] = ("_t",)
+    _horizon: int | None = None
+
+    @property
+    def horizon(self) -> int | None:
+        """Length of every episode; ``None`` if they differ or it is unknown."""
+        return self._horizon
 
     def __init__(self, n_actions: int, obs_size: int, seed: int | None = None) -> None:
         self._action_space = IntBox(low=0, high=n_actions, dtype="int64")
@@ -120,13 +126,8 @@ class MemoryEnv(ToyEnv):
     def __init__(self, delay: int = 4, n_cues: int = 2, *, seed: int | None = None) -> None:
         delay, n_cues = whole_number("delay", delay, 1), whole_number("n_cues", n_cues, 2)
         super().__init__(n_actions=n_cues, obs_size=n_cues + 1, seed=seed)
-        self.delay, self.n_cues = delay, n_cues
+        self.delay, self.n_cues, self._horizon = delay, n_cues, delay + 1
         self._cue = 0
-
-    @property
-    def horizon(self) -> int:
-        """Length of every episode."""
-        return self.delay + 1
 
     def _begin(self) -> Observation:
         self._cue = int(self._rng.integers(self.n_cues))
@@ -161,12 +162,7 @@ class DelayEnv(ToyEnv):
         n_actions = whole_number("n_actions", n_actions, 2)
         super().__init__(n_actions=n_actions, obs_size=2, seed=seed)
         self.delay, self.lure, self.good = delay, lure, n_actions - 1
-        self._earned = False
-
-    @property
-    def horizon(self) -> int:
-        """Length of every episode."""
-        return self.delay + 1
+        self._earned, self._horizon = False, delay + 1
 
     def _begin(self) -> Observation:
         self._earned = False
@@ -192,16 +188,13 @@ class TruncationEnv(ToyEnv):
     Observation: [1], always 1. Actions have no effect.
     """
 
+    _horizon: int
+
     def __init__(
         self, horizon: int = 5, terminate: bool = False, *, seed: int | None = None
     ) -> None:
         super().__init__(n_actions=2, obs_size=1, seed=seed)
         self._horizon, self.terminate = whole_number("horizon", horizon, 1), terminate
-
-    @property
-    def horizon(self) -> int:
-        """Length of every episode."""
-        return self._horizon
 
     @staticmethod
     def value(discount: float) -> float:
@@ -242,15 +235,10 @@ class ReachEnv(ToyEnv):
     ) -> None:
         super().__init__(n_actions=1, obs_size=len(low), seed=seed)
         self._action_space = FloatBox(low=np.asarray(low), high=np.asarray(high))
-        self.length = whole_number("length", length, 1)
+        self.length = self._horizon = whole_number("length", length, 1)
         self._goal = np.zeros(len(low), np.float32)
 
     _state = ("_t", "_goal")
-
-    @property
-    def horizon(self) -> int:
-        """Length of every episode."""
-        return self.length
 
     def _begin(self) -> Observation:
         self._goal = self._rng.uniform(-1, 1, self._goal.shape).astype(np.float32)
@@ -291,7 +279,7 @@ class PuzzleEnv(ToyEnv):
 
     needs: ClassVar[tuple[str, ...]] = ("memory", "mask", "parts", "hybrid")
     _state = ("_t", "_number", "_valid")
-    _n, _length = 4, 5
+    _n, _horizon = 4, 5
 
     def __init__(self, without: str | None = None, *, seed: int | None = None) -> None:
         n, needs = self._n, self.needs
@@ -315,11 +303,6 @@ class PuzzleEnv(ToyEnv):
             self._action_space = Composite(parts, namedtuple_class("act", ("number", "amount")))
         self._number = 0
         self._valid = np.ones(n, np.int8)
-
-    @property
-    def horizon(self) -> int:
-        """Length of every episode."""
-        return self._length
 
     def _begin(self) -> Any:
         n, rng, image = self._n, self._rng, np.zeros((1, 8, 8), np.uint8)
@@ -346,7 +329,7 @@ class PuzzleEnv(ToyEnv):
             amount = float(action.amount[0]) if self._gives_amount else 0.0
             reward *= max(0.0, 1 - (amount - (2 * self._number + 1 - self._n) / self._n) ** 2)
         self._t += 1
-        done = self._t == self._length
+        done = self._t == self._horizon
         return EnvStep(self._begin(), reward, done, EnvInfo(False))
 
 
