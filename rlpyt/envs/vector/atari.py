@@ -48,15 +48,9 @@ class AtariVector(SourceAdapter):
             )
         self.mode = autoreset_mode(envs)
         space, action_space = envs.single_observation_space, envs.single_action_space
-        super().__init__(envs, envs.num_envs, space, action_space, info_keys, life_loss)
+        super().__init__(envs, envs.num_envs, space, action_space, info_keys, life_loss, horizon)
         self._lives_at_end = self.mode is not SAME_STEP
         self._reset_cache = ResetCache(self.n)
-        self._horizon = horizon
-
-    @property
-    def horizon(self) -> int | None:
-        """Steps after which an episode is truncated, as given to the constructor."""
-        return self._horizon
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
         self._reset_cache.clear()

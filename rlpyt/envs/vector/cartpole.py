@@ -32,16 +32,18 @@ class CartPoleVector(SourceAdapter):
 
     def __init__(self, envs: "CartPoleVectorEnv", info_keys: InfoKeys = ()) -> None:
         space = envs.single_observation_space
-        super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
+        super().__init__(
+            envs,
+            envs.num_envs,
+            space,
+            envs.single_action_space,
+            info_keys,
+            horizon=envs.max_episode_steps,
+        )
         self._low, self._high = envs.low, envs.high
         self._rngs: list[np.random.Generator] = []
         self._starts = np.zeros((self.n, STARTS_AHEAD, 4))
         self._used = np.zeros(self.n, np.int64)  # number of each row's initial states used
-
-    @property
-    def horizon(self) -> int:
-        """Steps after which an episode is truncated."""
-        return int(self.source.max_episode_steps)
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
         self.source.reset()  # allocates its arrays; initial states are replaced

@@ -59,14 +59,9 @@ class EnvPoolVector(SourceAdapter):
             raise UnsupportedVectorEnv(
                 f"{pool} must have spaces of a single environment, got {space}, {action_space}."
             )
-        super().__init__(pool, config["num_envs"], space, action_space, info_keys, life_loss)
+        n, horizon = config["num_envs"], config.get("max_episode_steps")
+        super().__init__(pool, n, space, action_space, info_keys, life_loss, horizon)
         self._config = config
-
-    @property
-    def horizon(self) -> int | None:
-        """Steps after which an episode is truncated."""
-        limit: int | None = self._config.get("max_episode_steps")
-        return limit
 
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
         if seeds is not None:

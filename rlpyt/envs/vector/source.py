@@ -31,6 +31,7 @@ class SourceAdapter(VectorEnv):
         observation_space, action_space: gymnasium spaces of one environment.
         info_keys: see `InfoReader`.
         life_loss: report ``done``, without ``traj_done``, where "lives" of info decrease.
+        horizon: steps after which an episode is truncated; ``None`` if unlimited or unknown.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class SourceAdapter(VectorEnv):
         action_space: gym_spaces.Space[Any],
         info_keys: InfoKeys = (),
         life_loss: bool = False,
+        horizon: int | None = None,
     ) -> None:
         self.source: Any = source
+        self._horizon = horizon
         self.n = int(n)
         self._observation_space = GymSpaceWrapper(observation_space, name="obs")
         self._action_space = GymSpaceWrapper(action_space, name="act", flat=True)
@@ -62,6 +65,11 @@ class SourceAdapter(VectorEnv):
         self._created_pid = os.getpid()
         self._active_pid = 0  # the same, from the first reset until close
         self._checked_step = False
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which an episode is truncated; ``None`` if unlimited or unknown."""
+        return self._horizon
 
     def reset(self) -> Any:
         """Start an episode in every row, with the pending seeds if any."""
