@@ -5,6 +5,7 @@ it silently reset all rows. So support is established by a list of known classes
 the environment before it is used.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gymnasium.vector import (
     VectorRewardWrapper,
     VectorWrapper,
 )
-from gymnasium.vector.utils import iterate
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
 from rlpyt.envs.vector.base import Native
@@ -67,13 +68,14 @@ def try_partial_reset(envs: VectorEnv[Any, Any, Any]) -> bool | None:
     Returns:
         True or False; ``None`` if observations do not show it, as when all are equal.
     """
-    n = envs.num_envs
+    n, space = envs.num_envs, envs.single_action_space
     first, successes = _rows(envs, envs.reset()[0]), 0
     if n == 1:
         return _works(envs, np.ones(1, bool))
     for _ in range(MAX_TEST_STEPS):
-        actions = [envs.single_action_space.sample() for _ in range(n)]
-        observation, _, terminated, truncated, _ = envs.step(_batch(actions))
+        empty: Any = create_empty_array(space, n)
+        actions = concatenate(space, [space.sample() for _ in range(n)], empty)
+        observation, _, terminated, truncated, _ = envs.step(actions)
         now = _rows(envs, observation)
         over = np.asarray(terminated) | np.asarray(truncated)
         differs = [not _equal(a, b) for a, b in zip(now, first, strict=True)]
@@ -107,13 +109,7 @@ def _works(envs: VectorEnv[Any, Any, Any], mask: NDArray[np.bool_]) -> bool:
 
 
 def _rows(envs: VectorEnv[Any, Any, Any], observation: Native) -> list[Any]:
-    return [_copy(row) for row in iterate(envs.observation_space, observation)]
-
-
-def _copy(value: object) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(part) for key, part in value.items()}
-    return tuple(map(_copy, value)) if isinstance(value, tuple) else np.array(value)
+    return copy.deepcopy([*iterate(envs.observation_space, observation)])
 
 
 def _equal(a: Native, b: Any) -> bool:
@@ -122,11 +118,3 @@ def _equal(a: Native, b: Any) -> bool:
     if isinstance(a, tuple):
         return all(map(_equal, a, b))
     return np.array_equal(a, b)
-
-
-def _batch(rows: list[Any]) -> Any:
-    if isinstance(rows[0], dict):
-        return {key: _batch([row[key] for row in rows]) for key in rows[0]}
-    if isinstance(rows[0], tuple):
-        return tuple(_batch([row[i] for row in rows]) for i in range(len(rows[0])))
-    return np.stack([np.asarray(row) for row in rows])
