@@ -13,6 +13,7 @@ from gymnasium import spaces as gym_spaces
 from numpy.typing import DTypeLike, NDArray
 
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import composite_of
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
 
@@ -56,8 +57,8 @@ def action_check(space: Any, n: int, name: str = "action") -> Check:
 
     For spaces without bounds only the batch size is checked.
     """
-    if hasattr(space, "spaces") or hasattr(getattr(space, "space", None), "names"):
-        composite = space if hasattr(space, "spaces") else space.space
+    composite = composite_of(space)
+    if composite is not None:
         parts = zip(composite.names, composite.spaces, strict=True)
         checks = [action_check(part, n, f"{name}.{key}") for key, part in parts]
         return _Parts(checks, composite.null_value()._make, name)

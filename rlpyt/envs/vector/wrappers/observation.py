@@ -10,9 +10,11 @@ from rlpyt.envs.base import EnvStep
 from rlpyt.envs.layers import EnvLike
 from rlpyt.envs.vector.base import Rows
 from rlpyt.envs.vector.wrappers.base import VectorWrapper
-from rlpyt.envs.vector.wrappers.spaces import bounds_of, box_of, parts_of
+from rlpyt.spaces.base import Space
 from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.elements import composite_of
 from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import namedtuple_class
 
@@ -30,7 +32,7 @@ class ExtractField(VectorWrapper):
 
     def __init__(self, env: EnvLike, key: str | Sequence[str]) -> None:
         super().__init__(env)
-        composite = parts_of(self.env.observation_space)
+        composite = composite_of(self.env.observation_space)
         names = composite.names if composite is not None else ()
         keys = [key] if isinstance(key, str) else list(key)
         for name in keys:
@@ -81,15 +83,15 @@ class FrameStack(VectorWrapper):
         self.num_stack = whole_number("num_stack", num_stack, least=1)
         if padding not in ("zero", "repeat"):
             raise ValueError(f"padding={padding!r} must be 'zero' or 'repeat'.")
-        if parts_of(space) is not None or (not space.shape and not new_axis):
+        if composite_of(space) is not None or (not space.shape and not new_axis):
             raise ValueError(f"{space} cannot be stacked. Extract a field, or set new_axis=True.")
         self.padding, shape = padding, tuple(space.shape)
         stacked = (num_stack, *shape) if new_axis else (num_stack * shape[0], *shape[1:])
-        low, high = (np.stack([bound] * num_stack) for bound in bounds_of(space))
+        low, high = (np.stack([bound] * num_stack) for bound in _bounds_of(space))
         if padding == "zero":
             low, high = np.minimum(low, 0), np.maximum(high, 0)
         low, high = low.reshape(stacked), high.reshape(stacked)
-        self._observation_space = box_of(space, low, high, stacked)
+        self._observation_space = _box_of(space, low, high, stacked)
         self._frames = np.zeros((self.n, num_stack, *shape), space.dtype)
         self._stacked = self._frames.reshape(self.n, *stacked)  # shares memory
 
@@ -129,9 +131,9 @@ class TimeAwareObservation(VectorWrapper):
     def __init__(self, env: EnvLike, scale: float = 1.0) -> None:
         super().__init__(env)
         space = self.env.observation_space
-        if parts_of(space) is not None or len(space.shape) != 1 or space.dtype.kind != "f":
+        if composite_of(space) is not None or len(space.shape) != 1 or space.dtype.kind != "f":
             raise ValueError(f"{space} must be a vector of floating-point numbers.")
-        low, high = bounds_of(space)
+        low, high = _bounds_of(space)
         low, high = np.append(low, 0.0), np.append(high, np.inf)
         self._observation_space = FloatBox(low, high, dtype=space.dtype)
         self.scale = float(scale)
@@ -154,3 +156,17 @@ class TimeAwareObservation(VectorWrapper):
 
     def _set_own(self, state: Mapping[str, Any]) -> None:
         self._t[...] = state["t"]
+
+
+def _box_of(space: Space, low: NDArray[Any], high: NDArray[Any], shape: tuple[int, ...]) -> Space:
+    """Return a box of the space's dtype with inclusive bounds; one pair of them for integers."""
+    dtype = np.dtype(space.dtype)
+    if dtype.kind == "f":
+        return FloatBox(low, high, shape, dtype=dtype)
+    return IntBox(int(np.min(low)), int(np.max(high)) + 1, shape, dtype=dtype)
+
+
+def _bounds_of(space: Space) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the inclusive bounds as arrays of the space's shape."""
+    high = space.high - 1 if isinstance(space, IntBox) else space.high
+    return np.broadcast_to(space.low, space.shape), np.broadcast_to(high, space.shape)

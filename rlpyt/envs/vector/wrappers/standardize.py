@@ -4,7 +4,7 @@ Evaluate with the training statistics, since another scale makes another task:
 ``evaluation.load_statistics(training.statistics())``, then ``evaluation.freeze()``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from rlpyt.envs.layers import EnvLike
 from rlpyt.envs.vector.base import Elements, Rows
 from rlpyt.envs.vector.wrappers.base import VectorWrapper
 from rlpyt.envs.vector.wrappers.reward import RewardWrapper
-from rlpyt.envs.vector.wrappers.spaces import map_leaves
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.composite import Composite
+from rlpyt.spaces.elements import composite_of
 from rlpyt.spaces.float_box import FloatBox
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.running import RunningMeanVar, merge_statistics  # noqa: F401
 
@@ -54,7 +55,7 @@ class StandardizeObservation(VectorWrapper):
         super().__init__(env)
         self.clip, self.epsilon = float(clip), float(epsilon)
         self.moments: list[RunningMeanVar | None] = []
-        self._observation_space = map_leaves(self.env.observation_space, self._standard_space)
+        self._observation_space = _map_leaves(self.env.observation_space, self._standard_space)
         if not any(self.moments):
             raise ValueError(f"{self.env.observation_space} has no floating-point part.")
         self._constant = constant_moments is not None
@@ -78,16 +79,17 @@ class StandardizeObservation(VectorWrapper):
         return step._replace(observation=self._standardize(step.observation, counted))
 
     def _standardize(self, observation: Elements, counted: Array | None) -> Any:
-        standard = []
+        leaves = []
         for leaf, moments in zip(leaves_of(observation), self.moments, strict=True):
             if moments is None:
-                standard.append(leaf)
+                leaves.append(leaf)
                 continue
             if self.training and not self._constant:
                 moments.update(leaf if counted is None else leaf[counted])
             scaled = (leaf - moments.mean) / np.sqrt(moments.var + self.epsilon)
-            standard.append(np.clip(scaled, -self.clip, self.clip).astype(np.float32))
-        return _rebuild(observation, iter(standard))
+            leaves.append(np.clip(scaled, -self.clip, self.clip).astype(np.float32))
+        standard = iter(leaves)
+        return buffer_func(observation, lambda _: next(standard))
 
     def _get_learnt(self) -> dict[str, Any]:
         if self._constant:
@@ -163,7 +165,10 @@ class StandardizeReward(RewardWrapper):
             self.moments.load(learnt)
 
 
-def _rebuild(example: object, leaves: Iterator[Any]) -> Any:
-    if isinstance(example, tuple):
-        return example._make([_rebuild(part, leaves) for part in tuple(example)])  # type: ignore[attr-defined]
-    return next(leaves)
+def _map_leaves(space: Space, func: Callable[[Space], Space]) -> Space:
+    """Return the space with ``func`` applied to each part that is not composite, in order."""
+    composite = composite_of(space)
+    if composite is None:
+        return func(space)
+    mapped = [_map_leaves(part, func) for part in composite.spaces]
+    return Composite(mapped, type(composite.null_value()))
