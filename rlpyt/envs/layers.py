@@ -1,7 +1,7 @@
 """Find the wrappers around an environment, single or batched, of gymnasium or rlpyt."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -29,13 +29,18 @@ class SingleEnv(EnvLike, Protocol):
 
 def wrappers_of(env: object) -> list[Any]:
     """Return the environment and everything it wraps, outermost first, the bare one last."""
-    return list(_layers(env))
+    layers = []
+    while env is not None:
+        layers.append(env)
+        # Not getattr: wrappers forward attributes.
+        env = vars(env).get("env") if hasattr(env, "__dict__") else None
+    return layers
 
 
 def find_wrapper(env: object, cls: str | type) -> Any:
     """Return the outermost layer of a class, given as a type or a name, or ``None``."""
     name = cls if isinstance(cls, str) else cls.__name__
-    layers = (layer for layer in _layers(env) if type(layer).__name__ == name)
+    layers = (layer for layer in wrappers_of(env) if type(layer).__name__ == name)
     return next((layer for layer in layers if cls in (name, type(layer))), None)
 
 
@@ -70,10 +75,3 @@ def missing_seed(env: object) -> tuple[str, str] | None:
 def _passes_seed(cls: type) -> bool:
     """Return True for wrappers whose ``reset`` passes the seed to the environment inside."""
     return cls.__name__ == "LegacyGymEnv" or any(c.__name__ == "Wrapper" for c in cls.__mro__)
-
-
-def _layers(env: object) -> Iterator[Any]:
-    while env is not None:
-        yield env
-        # Not getattr: wrappers forward attributes.
-        env = vars(env).get("env") if hasattr(env, "__dict__") else None

@@ -68,8 +68,4 @@ class InfoReader:
 
 
 def _dtype_of(example: object) -> Any:
-    if isinstance(example, bool):
-        return np.dtype(bool)
-    if isinstance(example, int):
-        return np.dtype(np.int64)
     return np.dtype(np.float32) if isinstance(example, float) else np.asarray(example).dtype
