@@ -1,11 +1,11 @@
 """Agents built from options."""
 
 import contextlib
-import importlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -199,8 +199,7 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
 
 def _control_agent(options: RunOptions) -> Any:
     chosen, name = options.agent, base_algorithm(options.algo_name)
-    module, _, cls_name = CONTROL[name].partition(":")
-    cls = getattr(importlib.import_module(module), cls_name)
+    cls = resolve_name(CONTROL[name])
     model_kwargs = _model_kwargs(options, "hidden_sizes")
     if chosen.has_memory:
         model_kwargs.setdefault("memory", "lstm")

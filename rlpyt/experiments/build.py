@@ -7,6 +7,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import gymnasium
@@ -29,7 +30,6 @@ from rlpyt.experiments.registry import (
     algorithm_class,
     class_named,
     env_maker,
-    import_string,
     origin,
 )
 from rlpyt.processes.call import run_in_child
@@ -57,18 +57,11 @@ ASYNC_SAMPLERS = {
     "alternating": "rlpyt.samplers.async_.alternating_sampler:AsyncAlternatingSampler",
     "no-overlap": "rlpyt.samplers.async_.alternating_sampler:AsyncNoOverlapAlternatingSampler",
 }
-TOYS = {
-    "bandit": "rlpyt.envs.toy:BanditEnv",
-    "memory": "rlpyt.envs.toy:MemoryEnv",
-    "delay": "rlpyt.envs.toy:DelayEnv",
-    "truncation": "rlpyt.envs.toy:TruncationEnv",
-    "reach": "rlpyt.envs.toy:ReachEnv",
-    "mask": "rlpyt.envs.toy:MaskEnv",
-    "parts": "rlpyt.envs.toy:PartsEnv",
-    "hybrid": "rlpyt.envs.toy:HybridEnv",
-    "puzzle": "rlpyt.envs.toy:PuzzleEnv",
-    "count": "rlpyt.envs.toy:CountEnv",
-}
+# Names of `rlpyt.envs.toy`: "bandit" for ``BanditEnv``.
+TOYS = (
+    *("bandit", "memory", "delay", "truncation", "reach"),
+    *("mask", "parts", "hybrid", "puzzle", "count"),
+)
 # Unusable classes of torch.optim: the base class, one that evaluates the loss itself, and one for
 # sparse gradients only.
 NO_OPTIMIZERS = ("Optimizer", "LBFGS", "SparseAdam")
@@ -248,7 +241,7 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
             f"sampler.kind={sampler.kind!r} cannot be asynchronous. Use one of {', '.join(kinds)}."
         )
     actors = {"n_actors": sampler.n_workers} if sampler.kind == "ray" else {}
-    return import_string(kinds[sampler.kind])(
+    return resolve_name(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
         env_kwargs=recipe.kwargs,
         batch_T=sampler.batch_T,
@@ -343,13 +336,7 @@ def _check_counts(options: RunOptions) -> None:
 
 
 def spaces_of_run(recipe: EnvRecipe, options: RunOptions, debug: bool = False) -> Any:
-    """Return the spaces of the environments of a run, see `env_spaces`.
-
-    Args:
-        recipe: recipe of the environments.
-        options: options of the run.
-        debug: make the environment in this process.
-    """
+    """Return the spaces of a run, see `env_spaces`; with ``debug`` no child is started."""
     if options.sampler.kind != "tensor":
         return env_spaces(recipe, options.sampler.kind != "serial" and not debug)
     with Surroundings().checked(), torch.inference_mode():
@@ -393,7 +380,7 @@ def _spaces_of(recipe: EnvRecipe) -> Generator[Any, None, None]:
 def _toy_class(name: str) -> Any:
     if name not in TOYS:
         raise UnknownName("toy", name, TOYS)
-    return import_string(TOYS[name])
+    return resolve_name(f"rlpyt.envs.toy:{name.capitalize()}Env")
 
 
 def _family(env_id: str) -> str:

@@ -1,7 +1,7 @@
 """Curricula, and environments with tasks, built from options."""
 
 import dataclasses
-import importlib
+from pkgutil import resolve_name
 from typing import Any
 
 from rlpyt.experiments.options import RunOptions
@@ -32,8 +32,7 @@ def build_curriculum(options: RunOptions) -> Any:
     if not n_tasks:
         raise ValueError(f"sampler.curriculum={name!r} needs sampler.n_tasks, got 0.")
     whole_number("sampler.n_tasks", n_tasks, 1)
-    module, cls = CURRICULA[name].split(":")
-    return getattr(importlib.import_module(module), cls)(n_tasks)
+    return resolve_name(CURRICULA[name])(n_tasks)
 
 
 def with_tasks(recipe: Any, options: RunOptions) -> Any:

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -76,7 +77,7 @@ def algorithm_class(name: Any) -> Any:
         return class_named(key, "algorithm", ("initialize", "optimize_agent"))
     if key not in ALGORITHMS:
         raise UnknownName("algorithm", key, ALGORITHMS)
-    return import_string(ALGORITHMS[key])
+    return resolve_name(ALGORITHMS[key])
 
 
 def base_algorithm(name: Any) -> str:
@@ -86,12 +87,6 @@ def base_algorithm(name: Any) -> str:
         return key
     parents = (f"{cls.__module__}:{cls.__qualname__}" for cls in algorithm_class(key).__mro__)
     return next((KEYS[parent] for parent in parents if parent in KEYS), "")
-
-
-def import_string(path: str) -> Any:
-    """Return an object of rlpyt, "module:name"."""
-    module, name = path.split(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def import_named(name: str, kind: str) -> Any:
