@@ -34,23 +34,9 @@ STEPS = "Diagnostics/CumSteps"
 def push(
     run: Run, repo_id: str, private: bool = False, message: str = "", dry_run: bool = False
 ) -> str:
-    """Upload a run to the hub as a model, in one commit.
+    """Upload a run to the hub as a model; arguments, result and errors are those of `Run.push`.
 
-    Args:
-        run: trained run; its directory is only read.
-        repo_id: "user/name"; created if it does not exist.
-        private: create it as private.
-        message: message of the commit.
-        dry_run: print the files without uploading them; needs neither token nor network.
-
-    Returns:
-        The address of the model; empty for a dry run.
-
-    Raises:
-        ValueError: the name is invalid, or settings contain a path of this machine.
-        PermissionError: there is no token, or it may not write there.
-        ConnectionError: the hub cannot be reached.
-        ImportError: huggingface_hub is missing.
+    A dry run prints the files, needs neither token nor network, and returns an empty address.
     """
     hub.checked_name(repo_id)
     if not dry_run:
@@ -62,7 +48,8 @@ def push(
         rows = [(f"{path.stat().st_size:,}", name, hub.FILES[name]) for name, path in sizes.items()]
         table = tabulate(rows, tablefmt="plain", colalign=("right", "left", "left"))
         say(f"Files for {repo_id}, in bytes:\n{table}")
-        return "" if dry_run else hub.upload(folder, repo_id, private, message or _message(run))
+        message = message or f"Push {run.name} (rlpyt {VERSION})"
+        return "" if dry_run else hub.upload(folder, repo_id, private, message)
 
 
 def write_model(run: Run, folder: Path, repo_id: str) -> None:
@@ -222,10 +209,6 @@ def _check_paths(described: Mapping[str, Any], file: str) -> None:
 
 def _algorithm(run: Run) -> str:
     return run.name.partition(" on ")[0].rpartition(":")[2]
-
-
-def _message(run: Run) -> str:
-    return f"Push {run.name} (rlpyt {VERSION})"
 
 
 def _write_json(path: Path, value: Any) -> None:
