@@ -140,7 +140,7 @@ class _Episode:
 
 
 def _play(
-    envs: Sequence[Any], actor: "_Actor", episodes: int, seed: int
+    envs: Sequence[Any], actor: "_FunctionActor | _AgentActor", episodes: int, seed: int
 ) -> Iterator[list[_Episode]]:
     """Play episodes in parallel; yield the current episodes of all environments at each step."""
     rows: list[_Episode] = []
@@ -194,21 +194,9 @@ def follow_agent(env: Any) -> None:
         renderer.camera_id = mujoco.mj_name2id(renderer.model, camera, "track")  # or -1
 
 
-class _Actor:
-    """Base class of actors, which choose the actions of several environments."""
+class _FunctionActor:
+    """Actor that calls a function of an observation for each row."""
 
-    def start(self, b: int, observation: Any) -> None:
-        """Start an episode in environment b."""
-
-    def observe(self, b: int, observation: Any, reward: float, done: bool) -> None:
-        """Record the result of a step of environment b."""
-
-    def __call__(self, rows: list[int]) -> list[Any]:
-        """Return the actions of these environments."""
-        raise NotImplementedError
-
-
-class _FunctionActor(_Actor):
     def __init__(self, function: Callable[[Any], Any], n: int) -> None:
         self._function = function
         self._observation: list[Any] = [None] * n
@@ -223,7 +211,7 @@ class _FunctionActor(_Actor):
         return [self._function(self._observation[b]) for b in rows]
 
 
-class _AgentActor(_Actor):
+class _AgentActor:
     """Actor that steps an agent for all rows at once, as samplers do; it keeps state per row."""
 
     def __init__(self, agent: Any, spaces: Any, n: int) -> None:
@@ -267,7 +255,9 @@ class _AgentActor(_Actor):
         return [actions[b] for b in rows]
 
 
-def _actor(agent: Any, envs: Sequence[Any], deterministic: bool, itr: int) -> _Actor:
+def _actor(
+    agent: Any, envs: Sequence[Any], deterministic: bool, itr: int
+) -> "_FunctionActor | _AgentActor":
     if not hasattr(agent, "step"):
         if not callable(agent):
             raise ValueError(
