@@ -6,6 +6,7 @@ for one in config.make_configs():
 """
 
 import inspect
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.collections import own_containers
 from rlpyt.utils.launching.run_limit import MAX_RUNS
-from rlpyt.utils.launching.variant import VariantLevel, cross_levels, identity
+from rlpyt.utils.launching.variant import identity
 from rlpyt.utils.seed import check_seed, set_seed, stream, undisturbed
 
 ID = "ID"
@@ -97,7 +99,8 @@ class Config:
         """Return all configurations, with their number as "ID"; the last grid varies fastest."""
         if self.n_configs > MAX_RUNS:
             warnings.warn(f"Making {self.n_configs:,} configurations.", stacklevel=2)
-        cells = cross_levels(*map(_level, self._of(Grid).items()))[0]
+        grids = {key: grid.values for key, grid in self._of(Grid).items()}
+        cells = [dict(zip(grids, chosen)) for chosen in itertools.product(*grids.values())]
         if self.seed is None:
             return self._completed(cells, np.random.default_rng())
         with undisturbed():
@@ -110,8 +113,11 @@ class Config:
         samples, conditions = self._of(Sample), self._of(Condition)
         configs: list[dict[str, Any]] = []
         for cell in [cell for _ in range(self.num_sample) for cell in cells]:
-            config = {**self.items, **cell}
-            config |= {key: _draw(sample.f, rng) for key, sample in samples.items()}
+            config = {**self.items, **own_containers(cell)}
+            config |= {
+                key: sample.f(rng) if _needs_argument(sample.f) else sample.f()
+                for key, sample in samples.items()
+            }
             for key in conditions:
                 del config[key]  # until it is computed
             for key, condition in conditions.items():
@@ -136,16 +142,6 @@ class Config:
                 raise ValueError(f"{key}: Grid values must be distinct, got {list(item.values)!r}.")
         if isinstance(item, Sample | Condition) and not callable(item.f):
             raise TypeError(f"{key}: {type(item).__name__} takes a function, got {item.f!r}.")
-
-
-def _level(named: tuple[str, Grid]) -> VariantLevel:
-    name, grid = named
-    values = list(grid.values)
-    return VariantLevel([(name,)], [[v] for v in values], [str(at) for at in range(len(values))])
-
-
-def _draw(f: Callable[..., Any], rng: np.random.Generator) -> Any:
-    return f(rng) if _needs_argument(f) else f()
 
 
 def _needs_argument(f: Callable[..., Any]) -> bool:
