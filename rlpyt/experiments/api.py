@@ -120,7 +120,15 @@ def train(
         if debug:
             raise ValueError("debug=True is for one run: leave out seeds and population.")
         numbers = None if seeds is None else seeds_of(seeds)
-        return _train_many(options, numbers, population, given, resume, hooks, progress)
+        with run_directory(options, given) as path:
+            there = path.absolute()  # environments may change the working directory
+            if numbers is not None:
+                runs = seed_directories(options, numbers, there)
+            else:
+                runs = members_of(options, population or (), there)
+            first_hooks = [progress_of_first(runs)] if progress else []
+            all_spaces = train_population(runs, hooks, first_hooks, resume)
+        return [loaded(d, options=o, spaces=s) for (d, o), s in zip(runs.items(), all_spaces)]
     with run_directory(options, given) as path:
         options = with_own_seed(options, path) if resume else options
         what = f"{options.title} for {{steps}} steps"
@@ -130,28 +138,6 @@ def train(
         with showing_how_to_resume(path, how):
             spaces = train_run(options, path, hooks=[*shown, *hooks], resume=resume, debug=debug)
         return loaded(there, options=options, spaces=spaces)
-
-
-def _train_many(
-    options: RunOptions,
-    seeds: Sequence[int] | None,
-    population: Sequence[Mapping[str, Any]] | None,
-    run_dir: Path | None,
-    resume: bool,
-    hooks: Sequence[Any],
-    progress: bool,
-) -> list[Run]:
-    """Train one agent for each seed or each entry of settings; return the runs."""
-    with run_directory(options, run_dir) as path:
-        there = path.absolute()
-        if seeds is not None:
-            runs = seed_directories(options, seeds, there)
-        else:
-            runs = members_of(options, population or (), there)
-        spaces = train_population(
-            runs, hooks, [progress_of_first(runs)] if progress else [], resume
-        )
-    return [loaded(d, options=o, spaces=s) for (d, o), s in zip(runs.items(), spaces)]
 
 
 def evaluate(
