@@ -229,12 +229,7 @@ def _shapes(tree: Any, name: str = "") -> dict[str, tuple[int, ...]]:
 
 
 def with_own_seed(options: RunOptions, run_dir: Path) -> RunOptions:
-    """Return the options with the seed of the run in a directory, and warn if it is another.
-
-    Args:
-        options: options with which the run is resumed.
-        run_dir: its directory.
-    """
+    """Return options with the seed of the run that they resume; warn if theirs is another."""
     try:
         own = check_seed(read_json(run_dir / CONFIG, "a run's configuration", SCHEMA)["seed"])
     except (OSError, TypeError, ValueError, KeyError):  # the file is replaced by these options
@@ -333,17 +328,13 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, with mean and standard deviation of the return, for JSON."""
-        summary = {"return_mean": float(np.mean(self.returns)), "return_std": self._std}
-        return {**summary, **asdict(self)}
-
-    @property
-    def _std(self) -> float:
-        return float(np.std(self.returns))
+        mean, std = float(np.mean(self.returns)), float(np.std(self.returns))
+        return {"return_mean": mean, "return_std": std, **asdict(self)}
 
     def __str__(self) -> str:
         unfinished = f", {self.unfinished} of them unfinished" if self.unfinished else ""
         return (
-            f"return {np.mean(self.returns):.1f} (standard deviation {self._std:.1f}, "
+            f"return {np.mean(self.returns):.1f} (standard deviation {np.std(self.returns):.1f}, "
             f"lowest {min(self.returns):.1f}) over {len(self.returns)} episodes "
             f"of {np.mean(self.lengths):.0f} steps{unfinished}"
         )
@@ -517,29 +508,24 @@ class Run:
             DamagedFile: an error was raised, and an untrusted file describes the environment.
         """
         with blaming(*self._described):
-            return self._play_through(env, seed, deterministic, max_steps)
-
-    def _play_through(
-        self, env: Any, seed: int | None, deterministic: bool, max_steps: int | None
-    ) -> tuple[Any, bool]:
-        if seed is not None:
-            env.seed(seed)
-        traj_info = self.recipe.TrajInfoCls()
-        observation, reward, done, t = env.reset(), 0.0, False, 0
-        self.reset()
-        while not done and t != max_steps:
-            try:
-                action = self._act(observation, reward, deterministic, check=False)
-            except (ValueError, RuntimeError) as error:
-                error.add_note(f"In step {t} of an episode of {env}.")
-                check_first(self.agent.env_spaces.observation, observation)  # names the part
-                raise
-            next_observation, reward, done, info = env.step(action)
-            t += 1
-            traj_info.step(observation, action, reward, done, None, info)
-            observation = next_observation
-            done = done and bool(getattr(info, "traj_done", True))
-        return traj_info, bool(done)
+            if seed is not None:
+                env.seed(seed)
+            traj_info = self.recipe.TrajInfoCls()
+            observation, reward, done, t = env.reset(), 0.0, False, 0
+            self.reset()
+            while not done and t != max_steps:
+                try:
+                    action = self._act(observation, reward, deterministic, check=False)
+                except (ValueError, RuntimeError) as error:
+                    error.add_note(f"In step {t} of an episode of {env}.")
+                    check_first(self.agent.env_spaces.observation, observation)  # names the part
+                    raise
+                next_observation, reward, done, info = env.step(action)
+                t += 1
+                traj_info.step(observation, action, reward, done, None, info)
+                observation = next_observation
+                done = done and bool(getattr(info, "traj_done", True))
+            return traj_info, bool(done)
 
     def evaluate(
         self,
