@@ -31,6 +31,7 @@ from rlpyt.replays.memory import FORCE, ReplayTooLarge
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.lockstep import Answer, Member, run_in_lockstep
 from rlpyt.runners.progress import ProgressHook
+from rlpyt.utils.launching.variant import set_nested
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.memory import available_memory
@@ -438,9 +439,5 @@ def members_of(
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for name, value in settings.items():
-        *groups, last = name.split(".")
-        place = nested
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[last] = value
+        set_nested(nested, name.split("."), value)
     return nested

@@ -220,8 +220,8 @@ def type_of(name: str, known: Mapping[str, Any], kind: str = "setting") -> Any:
         return known[name]
     keys = name.split(".")
     for end in range(1, len(keys)):
-        parts = _parts(known.get(".".join(keys[:end])))
-        if any(typing.get_origin(part) is dict for part in parts):
+        hint = known.get(".".join(keys[:end]))
+        if any(typing.get_origin(part) is dict for part in (hint, *typing.get_args(hint))):
             return Any
     raise UnknownName(kind, name, known)
 
@@ -297,7 +297,3 @@ def _is_plain(hint: Any) -> bool:
     if is_union(hint) or typing.get_origin(hint) is tuple:
         return all(_is_plain(part) for part in typing.get_args(hint) if part is not Ellipsis)
     return typing.get_origin(hint) in (typing.Literal, dict) or hint in (*PLAIN, types.NoneType)
-
-
-def _parts(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if is_union(hint) else (hint,)
