@@ -114,18 +114,12 @@ class GreedyPolicy:
         return inputs
 
     def example(self) -> tuple[Tensor, ...]:
-        """Return inputs for a call, all zero except for the smallest discrete observations."""
-        leaves = [torch.as_tensor(leaf) for leaf in self._read(leaves_of(self._observation))]
-        inputs = [
-            _rows(x if start is None else x + start)
-            for x, start in zip(leaves, self._starts, strict=True)
-        ]
-        if self.reads_previous:
-            inputs += [
-                torch.zeros(ROWS, dtype=torch.float32),
-                *map(_rows, leaves_of(self._null_action)),
-            ]
-        inputs += [_rows(leaf[:, 0]) for leaf in leaves_of(self._state)]
+        """Return inputs for a call: lower bounds and initial states, or zero."""
+        inputs = []
+        for entry in self.inputs:
+            value = entry.get("low", entry.get("initial", 0))
+            x = torch.tensor(value, dtype=getattr(torch, entry["dtype"]))
+            inputs.append(_rows(x.expand(entry["shape"])))
         return tuple(inputs)
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
