@@ -36,62 +36,45 @@ GIVEN = ("env", "env_args", "agent")  # settings in place of what the file descr
 # Arguments of samplers that say how environments are made.
 ENV_ARGUMENTS = ("EnvCls", "env_kwargs", "eval_env_kwargs", "TrajInfoCls")
 
-NAMED = {"type": "object", "required": ["run_ID", "name"]}  # schema of params.json
-_TEXT, _NODE = {"type": "string"}, {"$ref": "#/definitions/node"}
-_PART = {"type": "object", "properties": {"kwargs": {"type": "object"}}}
-_SAMPLER = {
-    "type": "object",
-    "properties": {"kwargs": {"type": "object", "properties": {"EnvCls": {"type": "object"}}}},
-}
+
+def _object(*required: str, more: Any = True, **properties: Any) -> dict[str, Any]:
+    """Return the schema of a dictionary; ``more`` is that of keys without a schema."""
+    schemas = {"properties": properties, "additionalProperties": more}
+    return {"type": "object", "required": [*required], **schemas}
+
+
+NAMED = _object("run_ID", "name")  # schema of params.json
+_TEXT, _NODE, _DICT = {"type": "string"}, {"$ref": "#/definitions/node"}, _object()
+_PART = _object(kwargs=_DICT)
+_LOGGING = _object(
+    snapshot_mode=_TEXT,
+    use_summary_writer={"type": "boolean"},
+    loggers={"type": "array", "items": _TEXT},
+    more=False,
+)
+_KWARGS = _object(
+    *("algo", "agent", "sampler", "n_steps"),
+    algo=_PART,
+    agent=_PART,
+    sampler=_object(kwargs=_object(EnvCls=_DICT)),
+    n_steps={"type": "number", "minimum": 0},
+    more=_NODE,
+)
+_RUNNER = _object("$call", "kwargs", **{"$call": _TEXT, "kwargs": _KWARGS})
+_PARTIAL = {"args": {"type": "array"}, "kwargs": _DICT}
 SCHEMA = {
-    "type": "object",
-    "required": ["logging", "runner"],
-    "properties": {
-        "format": {"const": 1},
-        "logging": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "snapshot_mode": _TEXT,
-                "use_summary_writer": {"type": "boolean"},
-                "loggers": {"type": "array", "items": _TEXT},
-            },
-        },
-        "runner": {
-            "type": "object",
-            "required": ["$call", "kwargs"],
-            "properties": {
-                "$call": _TEXT,
-                "kwargs": {
-                    "type": "object",
-                    "required": ["algo", "agent", "sampler", "n_steps"],
-                    "properties": {
-                        "algo": _PART,
-                        "agent": _PART,
-                        "sampler": _SAMPLER,
-                        "n_steps": {"type": "number", "minimum": 0},
-                    },
-                    "additionalProperties": _NODE,
-                },
-            },
-        },
-    },
+    **_object("logging", "runner", format={"const": 1}, logging=_LOGGING, runner=_RUNNER),
     "definitions": {
         "node": {
             "type": ["object", "array", "string", "number", "boolean", "null"],
             "items": _NODE,
             "properties": {
-                "$call": _TEXT,
-                "$name": _TEXT,
-                "$missing": _TEXT,
+                **dict.fromkeys(("$call", "$name", "$missing"), _TEXT),
                 "$tuple": {"type": "array"},
             },
             "dependencies": {
-                "$call": {"properties": {"kwargs": {"type": "object"}}},
-                "$partial": {
-                    "required": ["args", "kwargs"],
-                    "properties": {"args": {"type": "array"}, "kwargs": {"type": "object"}},
-                },
+                "$call": {"properties": {"kwargs": _DICT}},
+                "$partial": {"required": ["args", "kwargs"], "properties": _PARTIAL},
             },
             "additionalProperties": _NODE,
         },
