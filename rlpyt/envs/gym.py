@@ -101,7 +101,7 @@ class GymEnvWrapper(EnvLayer):
 
     def _bind(self) -> None:
         """Select conversions once, to keep branches out of ``step``."""
-        self._bind_step()
+        self._env_step = self.env.step
         action, observation = self._action_space, self._unmasked_space
         discrete = isinstance(unwrapped(action), gymnasium.spaces.Discrete)
         unchanged = getattr(action, "revert_identity", True) or (
@@ -117,9 +117,6 @@ class GymEnvWrapper(EnvLayer):
         self._only_mask = False  # True if info has a mask of actions and nothing else
         self._info_if_not_timeout = self._info_if_timeout = None
 
-    def _bind_step(self) -> None:
-        self._env_step = self.env.step
-
     def step(self, action: Any) -> EnvStep:
         """Step the inner environment.
 
@@ -131,7 +128,11 @@ class GymEnvWrapper(EnvLayer):
             observation, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
             if not isinstance(result, tuple | list) or len(result) != 4:
-                raise TypeError(_step_message(self.env, result)) from None
+                raise TypeError(
+                    f"{self.env}.step() returned {result!r:.120}, expected (observation, reward, "
+                    "terminated, truncated, info), or (observation, reward, done, info) as in the "
+                    "old gym package."
+                ) from None
             observation, reward, terminated, truncated, info = five_values(result, self.env)
             self._adapt_legacy()
         if type(terminated) is not bool or type(truncated) is not bool:
@@ -194,7 +195,7 @@ class GymEnvWrapper(EnvLayer):
         """Translate return values of the old interface from now on."""
         if not isinstance(self.env, LegacyGymEnv):
             self.env = LegacyGymEnv(self.env)
-            self._bind_step()
+            self._env_step = self.env.step
 
     def _select_conversion(self, observation: object) -> None:
         """Convert observations from now on if this one does not have its space's dtype."""
@@ -352,11 +353,4 @@ def _wrapped(
         space
         if isinstance(space, Space)
         else GymSpaceWrapper(space, null_value, name, force_float32, flat)
-    )
-
-
-def _step_message(env: object, result: object) -> str:
-    return (
-        f"{env}.step() returned {result!r:.120}, expected (observation, reward, terminated, "
-        "truncated, info), or (observation, reward, done, info) as in the old gym package."
     )

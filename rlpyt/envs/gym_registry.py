@@ -92,11 +92,9 @@ def _runs_as_registered(env_id: str) -> bool:
 
 def _register_atari() -> bool:
     try:
-        import ale_py
+        import ale_py  # noqa: F401 - which registers them
     except ImportError:
         return False
-    if "ALE/Pong-v5" not in gymnasium.registry:
-        gymnasium.register_envs(ale_py)
     return True
 
 
