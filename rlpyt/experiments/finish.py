@@ -16,6 +16,7 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.recorded import label
+from rlpyt.vis.curves import plot_runs
 
 
 def finish(options: RunOptions, run_dir: Path) -> None:
@@ -53,7 +54,7 @@ def _pictures(options: RunOptions) -> list[str]:
 def _draw(name: str, run_dir: Path, trained: Run) -> None:
     path = run_dir / name
     if name == rundir.CURVE:
-        made = optional("learning curve", draw_curve, [run_dir], path)
+        made = optional("learning curve", plot_runs, [run_dir], path)
     else:
         say("Recording a video. (--no-video skips this.)")
         made = optional("video", record_video, trained, path)
@@ -71,29 +72,16 @@ def save_evaluation(options: RunOptions, run_dir: Path, trained: Run | None = No
     return result
 
 
-def draw_curve(runs: list[Path], path: Path) -> None:
-    """Plot the learning curves of runs into one file."""
-    from rlpyt.vis.curves import plot_runs
-
-    try:
-        plot_runs(runs, path)
-    except KeyError as error:  # no data; str(error) would quote the message
-        raise ValueError(error.args[0]) from error
-
-
 def optional(name: str, make: Callable[..., object], *args: object) -> bool:
     """Make a plot or video; warn and return False if it fails, since training has succeeded."""
     try:
         make(*args)
     except Exception as error:
-        reason = str(error) or type(error).__name__
+        quoted = isinstance(error, KeyError) and error.args  # by str(), as of a run without data
+        reason = str(error.args[0] if quoted else error) or type(error).__name__
         say(f"rlpyt: warning: no {name}: {reason}", sys.stderr)
         return False
     return True
-
-
-def _another(algo_name: str) -> str:
-    return "dqn" if algo_name == "ppo" else "ppo"
 
 
 def _summary(options: RunOptions, run_dir: Path) -> str:
@@ -104,15 +92,15 @@ def _summary(options: RunOptions, run_dir: Path) -> str:
         and (name != rundir.CHECKPOINTS or rundir.has_checkpoint(run_dir))
     }
     rlpyt, path, env = rundir.program(), quote(str(run_dir)), quote(label(options.env))
-    steps = 2 * options.steps
+    another = "dqn" if options.algo_name == "ppo" else "ppo"
     return "\n".join(
         [
             f"\nIn {run_dir}:",
             indent(tabulate(files.items(), tablefmt="plain"), "  "),
             "Try next:",
             f"  {rlpyt} eval {path} --episodes 100",
-            f"  {rlpyt} resume {path} --steps {steps}",
+            f"  {rlpyt} resume {path} --steps {2 * options.steps}",
             f"  {rlpyt} train {options.algo_name} {env} --help     (every setting)",
-            f"  {rlpyt} train {_another(options.algo_name)} Acrobot-v1     (something else)",
+            f"  {rlpyt} train {another} Acrobot-v1     (something else)",
         ]
     )

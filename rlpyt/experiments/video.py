@@ -111,7 +111,7 @@ def record_agent(
         actor = _actor(agent, envs, deterministic, itr)
         frames = _play(envs, actor, episodes, seed)
         first = next(frames)  # raises before a file is opened if the environment cannot render
-        rate = fps or _fps(envs[0])
+        rate = fps or int(getattr(envs[0], "metadata", {}).get("render_fps") or 30)
         with _writer(output, min(rate, MAX_GIF_FPS) if output.suffix == ".gif" else rate) as writer:
             n = 0
             for frame in itertools.islice(itertools.chain([first], frames), max_steps):
@@ -349,7 +349,3 @@ def _without_window() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _fps(env: Any) -> int:
-    return int(getattr(env, "metadata", {}).get("render_fps") or 30)
