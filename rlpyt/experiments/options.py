@@ -426,6 +426,8 @@ def _checked(name: str, value: Any, kind: Any) -> Any:  # noqa: PLR0911 - a case
         return true_or_false(name, value)
     if kind is int:
         return whole_number(name, value)
+    if kind is float and type(value) is int:
+        return float(value)
     if kind is str and isinstance(value, PurePath):
         return str(value)
     if kind is str and (callable(value) or has_marks(value)):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from rlpyt.cli.train import read_flags
@@ -24,6 +25,14 @@ def test_updates_are_nested_and_leave_the_rest(options):
     assert changed.algo == {"a": 1, "b": 2}
     assert changed.env_args == {"gravity": 5.0, "length": 1}
     assert options.steps != 7
+
+
+@pytest.mark.parametrize("seconds", [60, np.int64(60), np.float32(60)])
+def test_whole_numbers_are_numbers(options, seconds):
+    changed = options.updated({"sampler": {"env_timeout": seconds}, "on_fault": {"backoff_s": 2}})
+    assert repr((changed.sampler.env_timeout, changed.on_fault.backoff_s)) == "(60.0, 2.0)"
+    with pytest.raises(TypeError, match="env_timeout=True must be a float"):
+        options.updated({"sampler": {"env_timeout": True}})
 
 
 @pytest.mark.parametrize(
