@@ -8,7 +8,7 @@
 ALGO   ?= ppo
 ENV    ?= CartPole-v1
 ARGS   ?=
-JOBS   ?= 4
+JOBS   ?= 3
 FAULTS ?= 200
 PYTHON ?= python3
 # For example PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for the small CPU-only torch.
