@@ -145,7 +145,7 @@ def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOption
         if name in known:
             options = options.updated({name: value})
         elif again:
-            (part,) = again
+            part = again[0]
             raise ValueError(
                 f"{name} is given twice: {name}={value!r} and {part}=dict({name}="
                 f"{given[part][name]!r}). Leave one of them out."

@@ -275,6 +275,14 @@ def test_wrong_settings_are_named(kwargs, error, message):
         options_of("ppo", "CartPole-v1", **kwargs)
 
 
+def test_a_setting_of_several_parts_may_be_given_to_each_but_not_by_name_too():
+    by_part = dict(sampler=dict(batch_T=3), algo=dict(batch_T=4))
+    options = options_of("r2d1", "CartPole-v1", **by_part)
+    assert (options.sampler.batch_T, options.algo["batch_T"]) == (3, 4)
+    with pytest.raises(ValueError, match=r"batch_T is given twice: .* algo=dict\(batch_T=4\)"):
+        options_of("r2d1", "CartPole-v1", batch_T=2, **by_part)
+
+
 def test_settings_may_be_given_by_part():
     given = options_of("ppo", "CartPole-v1", algo=dict(epochs=2), agent=dict(hidden_sizes=[8]))
     assert given == options_of("ppo", "CartPole-v1", epochs=2, hidden_sizes=[8])
