@@ -125,9 +125,14 @@ class Experiment:
         return KEPT / (self.folder or self.name) / f"run_{seed}"
 
     @property
+    def missing(self) -> list[int]:
+        """Return the seeds whose data are not saved."""
+        return [n for n in self.seeds if not (self.kept(n) / "evaluation.json").exists()]
+
+    @property
     def complete(self) -> bool:
         """Return True if the data of all seeds are saved."""
-        return all((self.kept(seed) / "evaluation.json").exists() for seed in self.seeds)
+        return not self.missing
 
     @property
     def shown(self) -> Experiment | None:
@@ -543,7 +548,7 @@ def run(experiment: Experiment, seed: int) -> None:
 
 def run_together(experiment: Experiment) -> None:
     """Train the agents of all missing seeds as one, and save their data."""
-    missing = [seed for seed in experiment.seeds if not experiment.kept(seed).exists()]
+    missing = experiment.missing
     if not missing:
         return
     directory = RUNS / experiment.name / "together"

@@ -98,6 +98,7 @@ def test_missing_seeds_of_a_small_network_are_trained_as_one(monkeypatch, tmp_pa
     command = "train ppo CartPole-v1 --steps 640"
     experiment = learning.Experiment("name", command, "475", seeds=(0, 4, 7), together=True)
     experiment.kept(4).mkdir(parents=True)
+    (experiment.kept(4) / "evaluation.json").write_text("{}")
     learning.run_together(experiment)
     settings = [json.loads((experiment.kept(n) / "config.json").read_text()) for n in (0, 7)]
     assert [each["seed"] for each in settings] == [0, 7]
