@@ -23,7 +23,6 @@ from rlpyt.algos.replay_choice import (
     Replays,
     check_replay_class,
     is_frame_stack,
-    min_rows_to_sample,
 )
 from rlpyt.algos.sequences import (
     ReplayedSequences,
@@ -37,8 +36,10 @@ from rlpyt.envs.base import BatchSpec
 from rlpyt.envs.goals import GoalRewards
 from rlpyt.errors import ReplayNotReady
 from rlpyt.replays.buffer import BaseReplayBuffer, ReplayBuffer
+from rlpyt.replays.device import DeviceReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.hindsight import Hindsight
+from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
 from rlpyt.utils.checks import check_range, setting, whole_number
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
@@ -324,6 +325,11 @@ class ReplayAlgo(HindsightSettings):
         arguments = self.replay_arguments(batch_spec)
         if self.hindsight is not None:
             arguments["hindsight"] = self._hindsight_part(examples)
+        device = examples.get("device")  # of a sampler whose batches stay there
+        if device is not None and cls is UniformReplayBuffer and self.ReplayBufferCls is None:
+            cls = DeviceReplayBuffer
+        if isinstance(cls, type) and issubclass(cls, DeviceReplayBuffer):
+            arguments["device"] = device
         replay = cls(example=example, **arguments)
         self.replay_buffer = completed(replay, BaseReplayBuffer)
 
@@ -470,10 +476,10 @@ class ReplayAlgo(HindsightSettings):
         return self.replay_buffer.with_finals(to_buffer, samples)
 
     def store(self, samples: NamedArrayTuple) -> None:
-        """Store a batch [T, B] of the sampler in the replay, which is in host memory."""
+        """Store a batch [T, B] of the sampler in the replay."""
         self.n_void = 0
-        if samples.env.reward.device.type != "cpu":
-            samples = buffer_to(samples, "cpu")
+        if samples.env.reward.device != self.replay_buffer.device:
+            samples = buffer_to(samples, self.replay_buffer.device)
         valid = self.valid_steps(samples.env)
         void = None if valid is None else valid == 0
         try:
@@ -545,7 +551,7 @@ class ReplayAlgo(HindsightSettings):
         """
         T, B = self.batch_spec
         wanted = int(self.min_steps_learn // self.itr_steps)
-        rows = min_rows_to_sample(self.replay_buffer)
+        rows = self.replay_buffer.min_rows
         self.min_itr_learn = max(wanted, -(-rows // T) - 1)
         late = self.min_itr_learn > wanted
         steps, why = self.min_itr_learn * self.itr_steps, "min_steps_learn"

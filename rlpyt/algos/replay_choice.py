@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from rlpyt.models.observation import IMAGE_DIM, channels_are_last
-from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.frame_storage import stack_part
 from rlpyt.replays.non_sequence.frame import (
@@ -107,15 +106,3 @@ def is_frame_stack(observation: Tensors) -> bool:
         return False
     C = array.shape[0]
     return bool(C > 1 and C % COLORS)
-
-
-def min_rows_to_sample(replay: Any) -> int:
-    """Return the number of rows that a replay needs before it can be sampled.
-
-    Return 1 for a custom replay, for which it is unknown.
-    """
-    if not isinstance(replay, ReplayBuffer):
-        return 1
-    stride = max(1, replay.rnn_state_interval)
-    first = -(-replay.off_forward // stride) * stride  # first row at which a window can start
-    return int(first + 1 + replay.window.rows_after(replay, None))

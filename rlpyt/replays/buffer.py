@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rlpyt.replays.batch import FinalObservations
@@ -46,6 +47,8 @@ class BaseReplayBuffer:
     """Interface of replays: store samples, and return batches of them."""
 
     async_ = False  # in shared memory, with other processes appending
+    device = torch.device("cpu")  # of samples and batches
+    min_rows = 1  # rows needed before the replay can be sampled, if that is known
     rw_lock: RWLock | None = None  # lock of replays in shared memory
     while_waiting: Callable[[], None] | None = None
 
@@ -518,6 +521,13 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
                 f"{self.size:,} ({self.T} rows): a sample needs {before} rows before and {after} "
                 f"after its first row{starts if self.row_stride > 1 else ''}."
             )
+
+    @property
+    def min_rows(self) -> int:  # type: ignore[override]
+        """Return the number of rows needed before the replay can be sampled."""
+        stride = self.row_stride
+        first = -(-self.off_forward // stride) * stride  # first row at which a window can start
+        return int(first + 1 + self.window.rows_after(self, None))
 
     def valid(self, T: int | None = None) -> tuple[int, int]:
         """Return the range [low, high) of absolute rows at which a window can start.

@@ -418,6 +418,8 @@ class TensorSampler(Sampler):
         with self._surroundings.checked(), torch.inference_mode():
             envs = make(self.env_kwargs, B, "env")
         self.examples = _examples(envs)
+        if envs.device.type != "cpu":
+            self.examples["device"] = envs.device
         self._initialize_agent(False, rank, world_size)
         rows = self._allocate_batch(envs.device, bootstrap_value, final_observation, extra_rows=1)
         # Every done is the end of a trajectory.

@@ -13,7 +13,6 @@ from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
 from rlpyt.agents.dqn.vector import R2d1LstmAgent
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
-from rlpyt.algos import replay
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
@@ -281,7 +280,7 @@ def test_runs_too_short_for_the_first_window_are_warned_of():
 
 
 def test_replays_of_ones_own_are_not_asked_when_they_can_begin():
-    assert replay.min_rows_to_sample(BaseReplayBuffer()) == 1
+    assert BaseReplayBuffer().min_rows == 1
 
 
 def test_batches_of_ones_own_replay_bootstrap_n_steps_later():
