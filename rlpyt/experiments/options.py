@@ -359,6 +359,11 @@ def _newest(old: AgentOptions, new: AgentOptions) -> AgentOptions:
             new = replace(new, **{option: getattr(AgentOptions, option)})
         elif of_agent and not of_model:
             new = replace(new, model={k: v for k, v in new.model.items() if k not in names})
+        elif of_agent and of_model and {*names} & {*new.model}:
+            warnings.warn(
+                f"agent.{option}={getattr(new, option)!r} counts, not the one of agent.model, "
+                f"{new.model!r:.80}. Give one of them."
+            )
     return new
 
 

@@ -64,6 +64,9 @@ def test_by_command_too():
     assert (first.agent.hidden_sizes, first.agent.model) == (None, {"hidden_sizes": [5]})
     second, _ = read_flags("sac", "Pendulum-v1", ["--agent.hidden-sizes", "6"], first)
     assert (second.agent.hidden_sizes, second.agent.model) == ((6,), {})
+    both = ["--agent.hidden-sizes", "6", "--agent.model", '{"hidden_sizes": [7]}']
+    with pytest.warns(UserWarning, match=r"hidden_sizes=\(6,\) counts, not .*7"):
+        read_flags("sac", "Pendulum-v1", both)
 
 
 @pytest.mark.parametrize(
