@@ -278,10 +278,8 @@ class BaseSampler(FixedWhileRunning):
         self.agent = completed(agent, BaseAgent, BaseAgent())
         self.seed = make_seed() if seed is None else check_seed(seed)
         if self.agent.noise_hold is not None:
-            from rlpyt.samplers.collectors import Collector
-
             CollectorCls: Any = self.CollectorCls
-            if not issubclass(CollectorCls, Collector):
+            if not getattr(CollectorCls, "holds_noise", False):
                 raise ValueError(
                     f"noise_hold must be None with {CollectorCls.__name__}, got "
                     f"{self.agent.noise_hold}. Remove it from the agent's arguments, or use a "

@@ -203,7 +203,7 @@ class Collector(DecorrelatingStartCollector):
     for the end of the batch, and zeros and done are recorded for it.
     """
 
-    records_final_observations = True
+    records_final_observations = holds_noise = True
 
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Start the environments and allocate the step record."""

@@ -91,11 +91,16 @@ class HeldNoise(ActionNoise):
 
     def __init__(self, seed: int, purpose: str, env_ranks: Sequence[int], mu: float) -> None:
         super().__init__(seed, purpose, env_ranks)
-        weight = np.arange(1.0, self.LONGEST + 1) ** -mu
-        above = weight[::-1].cumsum()[-2::-1] / weight.sum()  # P(n > 1), P(n > 2), ...
-        self._limits = [-NormalDist().inv_cdf(p) for p in above]
+        self._limits = self.limits(mu)
         self._held: Array = np.zeros((len(env_ranks), 1), np.float32)  # [B, A] after the first step
         self._left = np.zeros(len(env_ranks), np.int64)  # [B], further steps of the held noise
+
+    @classmethod
+    def limits(cls, mu: float) -> list[float]:
+        """Return ascending numbers: n - 1 of them are below a standard normal number."""
+        weight = np.arange(1.0, cls.LONGEST + 1) ** -mu
+        above = weight[::-1].cumsum()[-2::-1] / weight.sum()  # P(n > 1), P(n > 2), ...
+        return [-NormalDist().inv_cdf(p) for p in above]
 
     def draw(self, T: int, spec: NoiseSpec | None) -> Array:
         """Draw noise and n for T steps; return the noise, in which ``hold`` replaces rows.

@@ -30,6 +30,7 @@ from rlpyt.samplers.environments import close_quietly
 from rlpyt.samplers.evaluation import EvalCollector
 from rlpyt.samplers.in_process import InProcess
 from rlpyt.samplers.layout import Hardware
+from rlpyt.samplers.policy_source import HeldNoise
 from rlpyt.samplers.sampler import Sampler
 from rlpyt.samplers.step_checks import FINITE_REMEDY, first_not_finite
 from rlpyt.samplers.surroundings import Surroundings, mark_torch_seed
@@ -38,6 +39,95 @@ from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.seed import env_seed
+
+
+class RowNoise:
+    """Noise of the actions of n rows, drawn by a torch generator on their device.
+
+    Args:
+        seed: seed of the generator.
+        n: number of rows, B.
+        device: their device.
+    """
+
+    def __init__(self, seed: int, n: int, device: torch.device) -> None:
+        self.n, self.device = n, device
+        meta = device.type == "meta"  # which has no generator
+        self.generator = None if meta else torch.Generator(device).manual_seed(seed)
+
+    def draw(self, T: int, spec: Any) -> Any:
+        """Draw noise for T steps, [T, B, *spec.shape]; ``None`` without a specification."""
+        if spec is None:
+            return None
+        draw = torch.rand if spec.kind == "uniform" else torch.randn
+        return draw((T, self.n, *spec.shape), generator=self.generator, device=self.device)
+
+    def start(self, seed: int) -> None:
+        """Begin the stream of another seed, in new episodes."""
+        if self.generator is not None:
+            self.generator.manual_seed(seed)
+
+    def reset_rows(self, done: Tensor) -> None:
+        """Hook: episodes have ended in the rows where ``done`` [B] is true."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the generator."""
+        return {"generator": None if self.generator is None else self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state from ``state_dict``."""
+        if self.generator is not None:
+            self.generator.set_state(torch.as_tensor(state["generator"]))
+
+
+class HeldRowNoise(RowNoise):
+    """Normal noise that each row keeps for several steps; see `HeldNoise`.
+
+    Args:
+        seed, n, device: see `RowNoise`.
+        mu: exponent of the distribution of the number of steps.
+    """
+
+    def __init__(self, seed: int, n: int, device: torch.device, mu: float) -> None:
+        super().__init__(seed, n, device)
+        self._limits = torch.tensor(HeldNoise.limits(mu), device=device)
+        self._left = torch.zeros(n, dtype=torch.int64, device=device)
+        self._held = torch.zeros(n, 1, device=device)  # [B, A] after the first step
+
+    def draw(self, T: int, spec: Any) -> HeldRowNoise:
+        """Draw noise and numbers of steps for T steps; return itself, the noise by step."""
+        drawn = super().draw(T, spec._replace(shape=(spec.shape[0] + 1,)))
+        self._drawn = drawn[..., :-1]
+        self._n_steps = 1 + torch.searchsorted(self._limits, drawn[..., -1].contiguous())
+        return self
+
+    def __getitem__(self, t: int) -> Tensor:
+        """Return the noise [B, A] of step t; steps are read once, in order."""
+        new = self._left == 0
+        self._left = torch.where(new, self._n_steps[t], self._left) - 1
+        self._held = torch.where(new.unsqueeze(1), self._drawn[t], self._held)
+        return self._held
+
+    def start(self, seed: int) -> None:
+        """Begin the stream of another seed, in new episodes."""
+        super().start(seed)
+        self._left.zero_()
+
+    def reset_rows(self, done: Tensor) -> None:
+        """Begin with new noise where ``done`` [B] is true."""
+        self._left.masked_fill_(done, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the generator, the noise of the rows and the steps it is kept."""
+        held = {"held": self._held.to("cpu", copy=True), "left": self._left.to("cpu", copy=True)}
+        return super().state_dict() | held
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state from ``state_dict``, also from that of `RowNoise`."""
+        super().load_state_dict(state)
+        if "held" in state:
+            self._held = torch.as_tensor(state["held"]).to(self.device, copy=True)
+            self._left.copy_(torch.as_tensor(state["left"]))
 
 
 class TensorCollector:
@@ -52,12 +142,13 @@ class TensorCollector:
 
     Attributes:
         samples: the batch, ``Samples`` [T, B].
+        noise: noise of the actions.
         check_finite: True to end the run if observations or rewards are NaN or infinite. A subclass
             may set it to False.
     """
 
     mid_batch_reset = True
-    records_final_observations = True
+    records_final_observations = holds_noise = True
     check_finite = True
 
     def __init__(
@@ -77,8 +168,7 @@ class TensorCollector:
         device, space = envs.device, envs.spaces.action
         self._null_action = torch.as_tensor(space.null_value(), device=device)
         self._to_env = _to_env(space, device)
-        meta = device.type == "meta"  # which has no generator
-        self.generator = None if meta else torch.Generator(device).manual_seed(seed)
+        self.noise = RowNoise(seed, envs.n, device)
         self.begin(envs.observation)
 
     def begin(self, observation: list[Tensor]) -> None:
@@ -110,9 +200,10 @@ class TensorCollector:
         """Take T steps and record them, without reading anything on the host."""
         agent, envs, observation, to_env = self.agent, self.envs, self._observation, self._to_env
         own, env, reset_rows = self.samples.agent, self.samples.env, agent.reset_rows
+        end_noise = self.noise.reset_rows
         prev_action, prev_reward = self._prev_action, self._prev_reward
         agent.set_group(0)
-        noise = self._draw_noise(T)
+        noise = self.noise.draw(T, agent.noise_spec)  # None: the agent draws it
         self._given.clear()
         _write(observation[0], leaves_of(observation[self._n]))
         own.prev_action[0] = prev_action
@@ -133,20 +224,12 @@ class TensorCollector:
             ended = done.view(-1, *(1,) * (action.dim() - 1))
             prev_action = torch.where(ended, self._null_action, action)
             prev_reward = reward.masked_fill(done, 0)
+            end_noise(done)
             reset_rows(done)
         self._n, self._prev_action, self._prev_reward = T, prev_action, prev_reward
         if "bootstrap_value" in own._fields:
             value = agent.value(observation[T], prev_action, prev_reward)
             own.bootstrap_value[0] = value
-
-    def _draw_noise(self, T: int) -> Tensor | None:
-        """Draw noise for the actions of T steps, [T, B, ...]; ``None``: the agent draws it."""
-        spec = self.agent.noise_spec
-        if spec is None:
-            return None
-        draw = torch.rand if spec.kind == "uniform" else torch.randn
-        shape = (T, self.envs.n, *spec.shape)
-        return draw(shape, generator=self.generator, device=self.envs.device)
 
     def _note_truncations(self, t: int, timeout: Tensor | None, final: list[Tensor] | None) -> None:
         """Record which rows step t truncated, and the final observations."""
@@ -216,8 +299,8 @@ class TensorCollector:
         state = [*leaves_of(self._observation[self._n]), self._prev_action, self._prev_reward]
         return {
             "inputs": [x.to("cpu", copy=True) for x in state],
-            "generator": None if self.generator is None else self.generator.get_state(),
             "stats": self._stats.state_dict(),
+            **self.noise.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -226,8 +309,7 @@ class TensorCollector:
         _write(self._observation[self._n], [torch.as_tensor(x) for x in observation])
         self._prev_action.copy_(torch.as_tensor(prev_action))
         self._prev_reward.copy_(torch.as_tensor(prev_reward))
-        if self.generator is not None:
-            self.generator.set_state(torch.as_tensor(state["generator"]))
+        self.noise.load_state_dict(state)
         self._stats.load_state_dict(state["stats"])
 
 
@@ -331,8 +413,7 @@ class TensorWorker:
         """Start new episodes in all rows, with the random streams of another seed."""
         collector = self.collector
         collector.begin(collector.envs.reset(env_seed(seed, 0)))
-        if collector.generator is not None:
-            collector.generator.manual_seed(env_seed(seed, 0, "action"))
+        collector.noise.start(env_seed(seed, 0, "action"))
 
     def close(self) -> None:
         """Close the environments."""
@@ -427,6 +508,9 @@ class TensorSampler(Sampler):
         rows = rows._replace(env=rows.env._replace(env_info=info))
         self.agent.acting_device = envs.device
         training = collector(envs, rows, "action")
+        if self.agent.noise_hold is not None:
+            seed = env_seed(self.seed, first_rank, "action")
+            training.noise = HeldRowNoise(seed, B, envs.device, self.agent.noise_hold)
         self.slots, self.samples_pyt = [training.samples], training.samples
         self._eval_max_T = self._eval_steps_per_env(1)
         total = self.eval_max_trajectories

@@ -10,11 +10,11 @@ from rlpyt.agents.dqn.dqn_agent import DqnAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.distributions.base import NoiseSpec
 from rlpyt.envs.base import EnvSpaces
+from rlpyt.samplers.collectors import BaseCollector
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.policy_source import ActionNoise, HeldNoise
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.tensor_sampler import TensorSampler
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import stream
@@ -242,6 +242,10 @@ def test_discrete_actions_are_refused():
 
 
 def test_samplers_without_the_noise_of_each_environment_are_refused():
-    sampler = TensorSampler(DriftEnv, batch_T=4, batch_B=2)
-    with pytest.raises(ValueError, match="noise_hold must be None with TensorCollector, got 2.0"):
+    class Own(SerialSampler):
+        class CollectorCls(BaseCollector):
+            pass
+
+    sampler = Own(DriftEnv, batch_T=4, batch_B=2)
+    with pytest.raises(ValueError, match="noise_hold must be None with CollectorCls, got 2.0"):
         sampler.initialize(still(), seed=0)

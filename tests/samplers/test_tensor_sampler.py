@@ -25,13 +25,19 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.algos.pg.vtrace import VTrace
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.distributions.base import NoiseSpec
 from rlpyt.envs.tensor import TensorEnvs
 from rlpyt.envs.vector import make_vec
 from rlpyt.errors import NonFiniteError
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
-from rlpyt.samplers.policy_source import ActionNoise
+from rlpyt.samplers.policy_source import ActionNoise, HeldNoise
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.tensor_sampler import TensorCollector, TensorSampler
+from rlpyt.samplers.tensor_sampler import (
+    HeldRowNoise,
+    RowNoise,
+    TensorCollector,
+    TensorSampler,
+)
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from tests.tensor_envs import Facade, Groups, Images, Reach
 
@@ -39,16 +45,23 @@ SEED = 5
 T, B = 6, 4
 
 
+class StreamNoise(RowNoise):
+    """Noise from the streams of the other samplers."""
+
+    def __init__(self, seed: int, n: int, device: torch.device) -> None:
+        self.streams = ActionNoise(SEED, "action", range(n))
+
+    def draw(self, T: int, spec: Any) -> Any:
+        noise = self.streams.draw(T, spec)
+        return None if noise is None else torch.from_numpy(noise)
+
+
 class NoiseOfRows(TensorCollector):
     """Draws actions from the streams of the other samplers."""
 
-    streams: Any = None
-
-    def _draw_noise(self, T: int) -> Any:
-        if self.streams is None:
-            self.streams = ActionNoise(SEED, "action", range(self.envs.n))
-        noise = self.streams.draw(T, self.agent.noise_spec)
-        return None if noise is None else torch.from_numpy(noise)
+    def __init__(self, envs: TensorEnvs, *args: Any) -> None:
+        super().__init__(envs, *args)
+        self.noise = StreamNoise(SEED, envs.n, envs.device)
 
 
 def sampled(
@@ -134,6 +147,42 @@ def test_final_observations_for_a_replay_equal_those_of_an_ordinary_sampler() ->
             ours.env.final_observation[defined], other.env.final_observation[defined]
         )
     assert n
+
+
+def test_noise_is_held_as_by_an_ordinary_sampler(monkeypatch: Any) -> None:
+    held: Any = HeldRowNoise(0, B, torch.device("cpu"), mu=1.0)
+    streams = ActionNoise(SEED, "action", range(B))
+    monkeypatch.setattr(RowNoise, "draw", lambda self, *of: torch.from_numpy(streams.draw(*of)))
+    plain, spec = HeldNoise(SEED, "action", range(B), mu=1.0), NoiseSpec("normal", (2,))
+    rng, n_held = np.random.default_rng(0), 0
+    done = np.zeros(B, bool)
+    for _ in range(4):
+        noise, expected = held.draw(T, spec), plain.draw(T, spec)
+        for t in range(T):
+            drawn = expected[t].copy()
+            plain.hold(t, expected[t], done)
+            assert torch.equal(noise[t], torch.from_numpy(expected[t]))
+            n_held += (drawn != expected[t]).any(1).sum()
+            done = rng.random(B) < 0.1
+            held.reset_rows(torch.from_numpy(done))
+    assert n_held > 20
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_held_noise_continues_from_a_saved_state(device: str) -> None:
+    noises = [HeldRowNoise(seed, B, torch.device(device), mu=0.5) for seed in (1, 2)]
+    spec = NoiseSpec("normal", (2,))
+    noise = noises[0].draw(3, spec)
+    assert [noise[t].shape for t in range(3)] == [(B, 2)] * 3
+    if device == "meta":
+        return
+    noises[1].load_state_dict(noises[0].state_dict())
+    first, second = (made.draw(T, spec) for made in noises)
+    rows = [(first[t].clone(), second[t]) for t in range(T)]
+    assert all(torch.equal(*pair) for pair in rows)
+    for made in noises:
+        made.start(7)
+    assert torch.equal(noises[0].draw(1, spec)[0], noises[1].draw(1, spec)[0])
 
 
 @pytest.mark.parametrize("Agent", [CategoricalMlpAgent, CategoricalLstmAgent])
@@ -327,7 +376,11 @@ def test_replays_are_filled() -> None:
     small: Any = dict(model_kwargs=dict(hidden_sizes=[16]))
     spaces_of_discrete = TensorEnvs(Discrete(2), 0).spaces
     for algo, agent, make in (
-        (SAC(**settings), SacAgent(**small, q_model_kwargs=dict(hidden_sizes=[16])), Bounded),
+        (
+            SAC(**settings),
+            SacAgent(**small, q_model_kwargs=dict(hidden_sizes=[16]), noise_hold=2),
+            Bounded,
+        ),
         (DQN(**settings), dqn_agent_for("dqn", spaces_of_discrete, **small), Discrete),
     ):
         runner = runner_of(algo, agent, make, 640)
