@@ -97,14 +97,13 @@ def default_options(algo_name: Any, env_id: Any, preset: str | None = None) -> R
     family = recipe.family
     named = {"algo_name": algorithm_named(algo_name), "env": env_id}
     options = RunOptions(algo_name="", env="", algo=algo).updated(named)
+    if base:  # presets are for rlpyt's algorithms and their subclasses
+        redefined = _redefined(cls, algorithm_class(base))
+        for layer in layers(base, label(env_id), family, preset):
+            kept = {k: v for k, v in layer.get("algo", {}).items() if k not in redefined}
+            options = options.updated({**layer, "algo": kept})
     if is_tensor_env(recipe.EnvCls):
         options = options.updated({"sampler": {"kind": "tensor"}})
-    if not base:  # presets are for rlpyt's algorithms and their subclasses
-        return options
-    redefined = _redefined(cls, algorithm_class(base))
-    for layer in layers(base, label(env_id), family, preset):
-        kept = {k: v for k, v in layer.get("algo", {}).items() if k not in redefined}
-        options = options.updated({**layer, "algo": kept})
     return options
 
 

@@ -29,6 +29,7 @@ from rlpyt.distributions.base import NoiseSpec
 from rlpyt.envs.tensor import TensorEnvs
 from rlpyt.envs.vector import make_vec
 from rlpyt.errors import NonFiniteError
+from rlpyt.experiments.settings import default_options
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.policy_source import ActionNoise, HeldNoise
 from rlpyt.samplers.serial.sampler import SerialSampler
@@ -594,3 +595,11 @@ def test_train_chooses_the_sampler_by_the_environment(tmp_path: Any) -> None:
         )
     with pytest.raises(ValueError, match="env must be a single environment here, got .*Reach"):
         run.evaluate(1)
+
+
+@pytest.mark.parametrize(
+    ("algo", "make"),
+    [("sac", Bounded), ("flashsac", Bounded), ("dqn", Discrete), ("pqn", Discrete)],
+)
+def test_presets_leave_the_sampler_to_the_environment(algo: str, make: Any) -> None:
+    assert default_options(algo, make).sampler.kind == "tensor"
