@@ -1,6 +1,7 @@
 """Videos of agents: one episode after the other, or several in a grid."""
 
 import contextlib
+import io
 import itertools
 import os
 import sys
@@ -24,6 +25,7 @@ from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.files import atomic_write
 from rlpyt.vis.images import Image, captioned, picture_of, shrunk, tile
 from rlpyt.vis.progress import PathLike
 from rlpyt.vis.style import short_number
@@ -316,18 +318,32 @@ def _writer(path: Path, fps: int) -> Iterator[Any]:
     """Open a video writer; the file gets its name only when it is complete."""
     try:
         import imageio.v2 as imageio
-        import imageio_ffmpeg  # noqa: F401
+        import imageio_ffmpeg
     except ImportError as error:
         raise missing_extra("A video", "plot", error.name) from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".new-{path.name}")
+    temporary, gif = path.with_name(f".new-{path.name}"), io.BytesIO()
+    target: Any = temporary  # ffmpeg writes to a file
     settings: dict[str, Any] = {"fps": fps, "macro_block_size": 2}
-    if path.suffix.lower() == ".gif":
-        settings = {"mode": "I", "duration": 1000 / fps, "loop": 0}
+    if is_gif := path.suffix.lower() == ".gif":
+        target = gif
+        settings = {"format": "GIF", "mode": "I", "duration": 1000 / fps, "loop": 0}
     try:
-        with imageio.get_writer(temporary, **settings) as writer:
+        with imageio.get_writer(target, **settings) as writer:
             yield writer
+        if is_gif:
+            with atomic_write(path) as file:
+                file.write(gif.getbuffer())
+            return
+        # imageio does not tell that ffmpeg has failed at the end.
+        with contextlib.closing(imageio_ffmpeg.read_frames(temporary)) as frames:
+            next(frames)
         temporary.replace(path)
+    except OSError as error:
+        if "ffmpeg" not in str(error).lower():
+            raise
+        reason = "Is the disk full, or the directory not writable?"
+        raise OSError(f"ffmpeg could not write {path}. {reason}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -1,10 +1,13 @@
 """Films of agents: read again, picture by picture."""
 
 import contextlib
+import gc
 import multiprocessing
 import os
+import resource
 import signal
 import time
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -206,6 +209,22 @@ def test_bad_requests_leave_no_file(tmp_path):
 def test_captions_say_number_steps_and_return():
     episode = video._Episode(3, np.zeros((1, 1, 3), np.uint8), 12, 1234.56, done=True)
     assert episode.caption == "#3  step 12  return 1.2346k  end"
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".gif"])
+def test_a_video_that_cannot_be_completed_is_named_and_keeps_the_old_one(suffix, tmp_path, capfd):
+    path = tmp_path / f"film{suffix}"
+    path.write_text("old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, limits[1]))  # for ffmpeg, too
+    try:
+        with pytest.raises(OSError, match=rf"film\{suffix}"):
+            record_agent(still, partial(Shade, 5), path, episodes=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    gc.collect()
+    assert "Traceback" not in capfd.readouterr().err
+    assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(path, "old")]
 
 
 def test_a_failed_video_leaves_no_file(tmp_path):
