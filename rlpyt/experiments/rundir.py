@@ -98,7 +98,8 @@ def check_files(run_dir: Path, links: bool) -> None:
         UntrustedFile: a file is a link that leads out of the directory.
     """
     inner = (run_dir.glob(f"{name}/checkpoint-*") for name in (CHECKPOINTS, failure.DIRECTORY))
-    for directory in (run_dir, run_dir / AGENT, *chain.from_iterable(inner)):
+    names = (".", AGENT, CHECKPOINTS, failure.DIRECTORY)
+    for directory in (*(run_dir / name for name in names), *chain.from_iterable(inner)):
         for path in directory.iterdir() if directory.is_dir() else ():
             outside = path.is_symlink() and not path.resolve().is_relative_to(run_dir.resolve())
             if outside and not links:

@@ -283,6 +283,20 @@ def test_links_out_of_the_run_of_somebody_else_are_not_followed(reader, runs, he
     assert victim.read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("reader", ["eval", "resume", "load"])
+def test_a_checkpoint_that_is_a_link_is_not_followed_either(reader, runs, here, capsys):
+    run_dir = attacked(runs, "config", {"seed": 1})
+    newest = max((run_dir / "checkpoint").iterdir())
+    newest.rename(here / "victim")
+    newest.symlink_to(here / "victim")
+    if reader == "load":
+        with pytest.raises(RlpytError, match=f"{newest.name} .*link"):
+            rlpyt.load(run_dir)
+    else:
+        assert READERS[reader](run_dir) == 2
+        assert f"{newest.name} must not be a link" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("directory", ["sent", "sent/seed_1"])
 def test_a_resume_makes_a_run_of_somebody_else_mine_only_if_trusted(directory, runs, here):
     run_dir = attacked(runs, "config", {"seed": 1}, directory)
