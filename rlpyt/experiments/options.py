@@ -32,7 +32,10 @@ CONFIG = "config.json"
 SCHEMA = {
     "type": "object",
     "required": ["format"],
-    "properties": {"format": {"type": "integer"}, "rlpyt": {"type": "string"}},
+    "properties": {
+        "format": {"type": "integer"},
+        "rlpyt": {"type": "string", "pattern": r"^[\w.+-]*$"},  # shown as it is
+    },
 }
 SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
 MAX_LEAD = 2  # batches, by default

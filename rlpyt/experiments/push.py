@@ -24,7 +24,7 @@ from rlpyt.utils.checkpoint import MANIFEST, save_checkpoint
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.tabulate import tabulate
-from rlpyt.utils.signed import SIGNATURE, leaves, read_json
+from rlpyt.utils.signed import SIGNATURE, leaves, read_json, schema_of
 from rlpyt.version import REPOSITORY, VERSION
 from rlpyt.vis.curves import plot_runs
 
@@ -168,7 +168,7 @@ def _evaluation(run: Run) -> dict[str, Any]:
     path = run.path / rundir.EVALUATION
     if _is_current(run, path):
         with contextlib.suppress(ValueError, TypeError, KeyError):
-            found = read_json(path, "an evaluation")
+            found = read_json(path, "an evaluation", schema_of(Evaluation))
             names = {item.name for item in dataclasses.fields(Evaluation)}
             known = {name: value for name, value in found.items() if name in names}
             return Evaluation(**known).as_dict()

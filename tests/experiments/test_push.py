@@ -20,6 +20,7 @@ from huggingface_hub.errors import HfHubHTTPError
 import rlpyt
 from rlpyt import A2C, CategoricalMlpAgent, MinibatchRl, SerialSampler
 from rlpyt.envs.gym import make
+from rlpyt.errors import DamagedFile
 from rlpyt.utils.logging.context import run_context
 from tests.cli.test_commands import rlpyt_command
 from tests.experiments.test_api import WideModel, cartpole
@@ -238,6 +239,24 @@ def test_an_agent_that_has_changed_is_evaluated_again(run_dir, stand_in):
     new = json.loads((stand_in.latest(REPO) / "evaluation.json").read_text())
     assert len(old["returns"]) == 2 and len(new["returns"]) == 20
     assert not (stand_in.latest(REPO) / "replay.mp4").exists()  # that of the former agent
+
+
+@pytest.mark.parametrize("key", ["seed", "returns", "deterministic"])
+def test_an_evaluation_of_other_types_does_not_come_into_the_card(key, run_dir, stand_in, capsys):
+    path = run_dir / "evaluation.json"
+    text = "0\n---\n# Another title\n"
+    wrong = [text] if key == "returns" else text
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: wrong}))
+    rlpyt.load(run_dir).push(REPO)
+    assert "evaluation.json is missing, damaged or older" in capsys.readouterr().out
+    assert "Another title" not in (stand_in.latest(REPO) / "README.md").read_text()
+
+
+def test_a_version_with_other_characters_is_refused(run_dir):
+    path = run_dir / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rlpyt": "1 |\n# Another title"}))
+    with pytest.raises(DamagedFile, match=r"config.json is not .*rlpyt"):
+        rlpyt.load(run_dir)
 
 
 def test_files_of_other_origin_stay_on_the_hub(run_dir, stand_in):
