@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.utils.files import naming
 from rlpyt.utils.shared import Arena
+from rlpyt.utils.synchronize import SEMAPHORES
 
 
 class SharedWeights:
@@ -119,7 +121,8 @@ class WeightMailbox:
     ) -> None:
         self._weights = SharedWeights(model, settings)
         self._numbers = Arena().allocate((2,), np.int64)  # (version, updates)
-        self.lock = get_context("spawn").Lock()
+        with naming(SEMAPHORES):
+            self.lock = get_context("spawn").Lock()
 
     def put(self, model: torch.nn.Module, settings: Mapping[str, Any]) -> None:
         """Store these parameters and settings as the newest."""

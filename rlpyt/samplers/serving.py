@@ -30,9 +30,10 @@ from rlpyt.samplers.policy_source import (
 from rlpyt.samplers.tiles import ActingAgent, tiled
 from rlpyt.utils.buffer import NumpyArrays, buffer_from_example, torchify_buffer
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
+from rlpyt.utils.files import naming
 from rlpyt.utils.processes import explained_start_errors
 from rlpyt.utils.shared import Arena
-from rlpyt.utils.synchronize import forget_names
+from rlpyt.utils.synchronize import SEMAPHORES, forget_names
 
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
@@ -123,7 +124,7 @@ class ActionServer:
         channels = []
         for i in range(W):
             worker_rows = slice(i * rows, (i + 1) * rows)
-            with explained_start_errors("an action server"):
+            with explained_start_errors("an action server"), naming(SEMAPHORES):
                 obs_ready, act_ready = context.Semaphore(0), context.Semaphore(0)
             channel = ServerChannel(
                 obs_ready=obs_ready,

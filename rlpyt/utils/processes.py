@@ -30,6 +30,7 @@ from rlpyt.utils import fork_server
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import lose_unwritable_output
 from rlpyt.utils.mp_shutdown import wait_for_helpers
+from rlpyt.utils.synchronize import SEMAPHORES
 
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # maximum open files of a parent, per child and in common
@@ -272,6 +273,8 @@ def explained_start_errors(who: str) -> Iterator[None]:
             remedy = "Raise the limit on open files (ulimit -n) or use fewer workers"
         elif number == errno.ENOSPC:
             remedy = "Free space in /dev/shm (for docker: --shm-size)"
+        elif getattr(error, "filename", None) == SEMAPHORES:
+            remedy = f"Mount {SEMAPHORES}, and let this user write to it"
         elif "AF_UNIX" in str(error):  # the path of the fork server's socket
             remedy = "Set TMPDIR to a directory with a shorter name"
         elif number == errno.ENOENT and getattr(error, "filename", None) is None:  # the same

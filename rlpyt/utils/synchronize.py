@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from rlpyt.errors import RlpytError
+from rlpyt.utils.files import naming
 from rlpyt.utils.shared import SharedBlock
 
+SEMAPHORES = "/dev/shm"  # where Linux keeps them; its errors do not say so
 FIRST_PORT, LAST_PORT = 20_000, 32_767  # below Linux's range for outgoing connections
 PORTS_PER_OFFSET = 101  # neighboring offsets start this far apart
 
@@ -63,9 +65,10 @@ class RWLock:
 
     def __init__(self) -> None:
         context = get_context("spawn")  # its primitives can also be inherited by fork
-        self._turnstile = context.Lock()  # passed by readers, held by the writer
-        self._resource = context.Lock()  # held by the writer, or by all readers together
-        self._counting = context.Lock()
+        with naming(SEMAPHORES):
+            self._turnstile = context.Lock()  # passed by readers, held by the writer
+            self._resource = context.Lock()  # held by the writer, or by all readers together
+            self._counting = context.Lock()
         # number of readers, whether a process writes, whether waiting processes should stop
         self._flags = SharedBlock(24).array(0, (3,), np.int64)
         self._forget_holders()

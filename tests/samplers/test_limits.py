@@ -1,5 +1,6 @@
 """Starting fails with an error that names the resource of which there is too little."""
 
+import _multiprocessing
 import errno
 import multiprocessing as mp
 import os
@@ -7,16 +8,19 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from rlpyt.agents.weights import WeightMailbox
 from rlpyt.errors import WorkerError
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import memory, processes, shared
 from rlpyt.utils.shared import Arena, SharedMemoryError
+from rlpyt.utils.synchronize import RWLock
 from tests.samplers.trouble import CpuSampler, FaultyEnv, GpuSampler, run_into
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -94,13 +98,21 @@ def test_too_few_processes_are_named(number, monkeypatch):
         run_into(CpuSampler, "none", method="fork")
 
 
-def test_too_few_semaphores_are_named(monkeypatch):
-    def refuse(self, value):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOENT, errno.EROFS])
+@pytest.mark.parametrize("user", ["gpu", "async", "lock"])
+def test_the_directory_of_semaphores_is_named(user, number, monkeypatch):
+    def refuse(*args):
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(mp.context.ForkServerContext, "Semaphore", refuse)
-    with pytest.raises(WorkerError, match="action server .*/dev/shm"):
-        run_into(GpuSampler, "none")
+    monkeypatch.setattr(_multiprocessing, "SemLock", refuse)
+    if user == "gpu":
+        remedy = "Free space in" if number == errno.ENOSPC else "Mount"
+        with pytest.raises(WorkerError, match=f"action server .*{remedy} /dev/shm"):
+            run_into(GpuSampler, "none")
+    else:
+        make = RWLock if user == "lock" else partial(WeightMailbox, torch.nn.Linear(1, 1), {})
+        with pytest.raises(OSError, match=f"{os.strerror(number)}.*: '/dev/shm'"):
+            make()
 
 
 def test_fork_is_refused_once_a_gpu_is_in_use(monkeypatch):
