@@ -19,13 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import safetensors.numpy
 import safetensors.torch
 import torch
 
 from rlpyt.errors import RlpytError
-from rlpyt.utils.files import naming, sync_directory, sync_file
+from rlpyt.utils.files import (
+    naming,
+    remove_leftovers,
+    sync_directory,
+    sync_file,
+    temporary_of,
+)
 from rlpyt.utils.identify import describe_file
 from rlpyt.utils.state_codec import EncodedState, decode_state, encode_state, write_safetensors
 from rlpyt.version import VERSION
@@ -37,7 +42,6 @@ STATE, TENSORS, ARRAYS = FILES = ("state.json", "tensors.safetensors", "arrays.s
 MAX_JSON_BYTES = 2**28  # parsing takes about ten times the memory
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_TEMPORARY = re.compile(r"\.checkpoint-\d+\.tmp-(\d+)")
 
 PathLike = str | os.PathLike[str]
 
@@ -94,10 +98,10 @@ def save_checkpoint(
         raise ValueError(f"keep must be at least 1, for the new checkpoint, got {keep}.")
     directory = Path(directory)
     path = directory / f"checkpoint-{1 + max(map(_counter, _found(directory)), default=0)}"
-    temporary = _temporary(path)
+    temporary = temporary_of(path)
     try:
         encoded, texts = _to_write(state, meta)
-        _remove_leftovers(directory)
+        remove_leftovers(directory)
         directory.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         _write_files(temporary, encoded, *texts)
@@ -220,10 +224,6 @@ def _digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.tmp-{os.getpid()}")
-
-
 def _counter(path: Path) -> int:
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else -1
@@ -237,20 +237,12 @@ def _found(directory: Path) -> list[Path]:
     return sorted(found, key=_counter, reverse=True)
 
 
-def _remove_leftovers(directory: Path) -> None:
-    """Delete temporary directories of processes that died while saving."""
-    for path in directory.glob(".checkpoint-*"):
-        match = _TEMPORARY.fullmatch(path.name)
-        if match and (int(match[1]) == os.getpid() or not psutil.pid_exists(int(match[1]))):
-            shutil.rmtree(path, ignore_errors=True)
-
-
 def _delete(paths: list[Path]) -> None:
     for path in paths:
         try:
             # A partly deleted directory must not look like a checkpoint.
-            os.rename(path, _temporary(path))
-            shutil.rmtree(_temporary(path))
+            os.rename(path, temporary_of(path))
+            shutil.rmtree(temporary_of(path))
         except OSError as error:
             warnings.warn(f"old checkpoint {path} could not be deleted: {error}", stacklevel=3)
 

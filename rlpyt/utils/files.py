@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import psutil
+
 from rlpyt.errors import DamagedFile
 
 
@@ -71,7 +73,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             with open(path, "wb") as device:
                 yield device
             return
-        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        temporary = temporary_of(path)
         try:
             with open(temporary, "wb") as file:
                 yield file
@@ -81,6 +83,25 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def temporary_of(path: Path) -> Path:
+    """Return the hidden path under which this process writes a file or directory."""
+    return path.with_name(f".{path.name}.tmp-{os.getpid()}")
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Delete what processes that died while writing have left in a directory.
+
+    Call this only while no other process on another machine writes there.
+    """
+    for path in directory.glob(".*.tmp-*"):
+        pid = path.name.rpartition("-")[2]
+        is_pid = pid.isdecimal() and int(pid[:20]) < 2**31
+        if is_pid and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
+            shutil.rmtree(path, ignore_errors=True)  # neither of a file nor of a link
+            with suppress(OSError):
+                path.unlink()
 
 
 def read_regular(path: str | os.PathLike[str], most: int, links: bool = True) -> bytes:

@@ -260,6 +260,24 @@ def test_only_what_rlpyt_writes_is_moved_aside(tmp_path):
     assert files_below(project) == {*others, "progress.csv", "debug.log", "params.json"}
 
 
+def test_what_a_killed_process_was_writing_is_removed(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = [f".curve.png.tmp-{ended.pid}", f".curve.png.tmp-{os.getpid()}"]
+    kept = [
+        f".curve.png.tmp-{os.getppid()}",
+        ".curve.png.tmp-9999999999",
+        ".tmp-x",
+        "curve.png.tmp-1",
+    ]
+    for name in (*left, *kept):
+        (tmp_path / name).write_text("half")
+    (tmp_path / f".checkpoint-1.tmp-{ended.pid}").mkdir()
+    with run_context(tmp_path, 0, "ppo", resume=True):
+        assert {*kept, "params.json"} < {path.name for path in tmp_path.iterdir()}
+        assert not {*left, f".checkpoint-1.tmp-{ended.pid}"} & {*os.listdir(tmp_path)}
+
+
 def test_the_command_lines_configuration_is_moved_aside(tmp_path):
     (tmp_path / "run").mkdir()
     RunOptions(algo_name="ppo", env="CartPole-v1").write(tmp_path / "run")

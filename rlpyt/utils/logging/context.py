@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.utils import torchrun
-from rlpyt.utils.files import new_directory
+from rlpyt.utils.files import new_directory, remove_leftovers
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
@@ -175,6 +175,7 @@ def run_context(
     check_installed(chosen)
     resume = resume or asked_to_resume(run_dir) or started_by_this_job(run_dir)
     with lock.RUN.hold(), lock.RunLock(_made(run_dir)), logger.run_session():
+        remove_leftovers(run_dir)
         progress = run_dir / "progress.csv"
         if not resume and progress.exists() and progress.stat().st_size > 0:
             _move_aside(run_dir)
