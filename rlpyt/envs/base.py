@@ -19,6 +19,7 @@ from rlpyt.envs.layers import wrappers_of
 from rlpyt.spaces.action_mask import has_mask
 from rlpyt.spaces.base import Space
 from rlpyt.utils.collections import own_containers
+from rlpyt.utils.processes import without_exit
 
 
 class EnvStep(NamedTuple):
@@ -210,8 +211,14 @@ def build_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], where: 
         TypeError: ``EnvCls`` is not callable, lacks ``num_envs``, or did not return an
             environment.
         AttributeError: the environment lacks a space.
+        WorkerError: it raised `SystemExit`.
     """
     by = f" ({where})" if where else ""
+    with without_exit(f"building {getattr(EnvCls, '__name__', repr(EnvCls))}{by}"):
+        return _built(EnvCls, env_kwargs, by)
+
+
+def _built(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any], by: str) -> Any:
     if not callable(EnvCls) or (hasattr(EnvCls, "step") and not isinstance(EnvCls, type)):
         raise TypeError(
             f"EnvCls must be a class or function that makes an environment, got {EnvCls!r}{by}. "

@@ -17,6 +17,7 @@ from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.spaces.record import record_of
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.processes import without_exit
 from rlpyt.utils.seed import undisturbed
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _try_out(
         env = build_env(make, kwargs, "trying it out")
     try:
         env.action_space.sample()  # seeds the space from the global generator
-        with around():
+        with around(), without_exit(f"trying out {describe_env(make, kwargs)}"):
             if hasattr(env, "seed"):  # agents may keep statistics of what they are tried out with
                 env.seed([*range(env.n)] if hasattr(env, "reset_rows") else 0)
             examples = env_examples(env)

@@ -513,6 +513,21 @@ def raised_by_signal(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
+def without_exit(what: str) -> Iterator[None]:
+    """Turn `SystemExit`, with which the program would end like a success, into an error.
+
+    Raises:
+        WorkerError: a block has raised it, not a signal.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        if raised_by_signal(error):
+            raise
+        raise WorkerError(f"{what} raised {summary_of(error).rstrip('.')}.") from error
+
+
+@contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C and SIGTERM until the end of a block, which must take a limited time."""
     if threading.current_thread() is not threading.main_thread():

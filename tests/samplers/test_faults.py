@@ -4,12 +4,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 import psutil
 import pytest
 
+from rlpyt.envs.base import build_env
 from rlpyt.envs.toy import CountEnv
 from rlpyt.errors import WorkerError, WorkerTimeout
 from rlpyt.runners.hooks import StopSignals
@@ -312,6 +314,40 @@ def test_a_serial_environment_cannot_end_the_program_unnoticed(fault, name):
     with pytest.raises(WorkerError, match=f"{name}.*, while stepping environment 0"):
         sampler.obtain_samples(1)
     sampler.shutdown()
+
+
+class ExitingEnv(CountEnv):
+    """Ends the program, at a place."""
+
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+        if place == "__init__":
+            sys.exit(0)
+
+    def reset(self):
+        if self.place == "reset":
+            sys.exit(0)
+        return super().reset()
+
+
+@pytest.mark.parametrize("place", ["__init__", "reset"])
+def test_nor_can_it_while_it_is_built_and_tried_out(place):
+    sampler = SerialSampler(ExitingEnv, dict(place=place), batch_T=2, batch_B=1)
+    with pytest.raises(WorkerError, match="ing .*ExitingEnv.* raised SystemExit: 0"):
+        sampler.initialize(EchoAgent(), affinity={}, seed=1)
+
+
+def test_a_signal_ends_the_program_while_an_environment_is_built():
+    def handler(*_):
+        raise SystemExit(143)
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with pytest.raises(SystemExit):
+            build_env(lambda: os.kill(os.getpid(), signal.SIGTERM), {})
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Leaving(BaseException):
