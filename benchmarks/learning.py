@@ -462,6 +462,8 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "q-acrobot": ("Acrobot", ["dqn-Acrobot"]),
     "q-memory": ("Memory", ["r2d1-memory", "dqn-memory"]),
     "minatar": ("MinAtar", [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")]),
+    "minatar-q": ("MinAtar, deep Q-learning",
+                  [f"{algo}-{game}" for game in MINATAR[:2] for algo in ("dqn", "pqn")]),
     "minatar-breakout": ("MinAtar Breakout",
                 ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"]),
     "q-pendulum": ("Pendulum, off-policy",
