@@ -10,7 +10,7 @@ from torch import Tensor
 from rlpyt.agents.base import AgentInputs
 from rlpyt.replays.batch import Transitions
 from rlpyt.replays.buffer import BaseReplayBuffer
-from rlpyt.replays.memory import Memory
+from rlpyt.replays.memory import Memory, ReplayTooLarge
 from rlpyt.replays.ring import Ring
 from rlpyt.replays.selection import not_ready_error
 from rlpyt.replays.storage import check_example
@@ -19,7 +19,8 @@ from rlpyt.replays.window import null_leaves
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import NamedArrayTuple, with_fields, without_fields
-from rlpyt.utils.seed import env_seed, get_seed
+from rlpyt.utils.seed import env_seed, get_seed, make_seed
+from rlpyt.utils.tensor import generator_on
 
 
 class DeviceReplayBuffer(BaseReplayBuffer):
@@ -36,6 +37,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
 
     Raises:
         TypeError, ValueError: as for ``ReplayBuffer``.
+        ReplayTooLarge: the rows do not fit into the memory of the device.
     """
 
     final: Any = None  # final observations [T * B, ...], read where an episode was truncated
@@ -68,21 +70,23 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         self.ring = Ring(self.T, B, memory)
         memory.commit(force=True)
         example = with_fields(example, truncated=np.bool_(False))
-        self.rows = buffer_from_example(example, (self.size,), self.device)
+        try:
+            self.rows = buffer_from_example(example, (self.size,), self.device)
+        except torch.OutOfMemoryError as error:
+            raise ReplayTooLarge(
+                f"a replay of {self.size:,} transitions does not fit into the memory of "
+                f"{self.device}. Lower replay_size, or keep it in host memory "
+                "(ReplayBufferCls=UniformReplayBuffer)."
+            ) from error
         self.nbytes = sum(leaf.nbytes for leaf in leaves_of(self.rows))
-        self._nulls = [torch.as_tensor(null) for null in null_leaves(example.action, null_action)]
-        meta = self.device.type == "meta"  # which has no generator
-        self.generator = None if meta else torch.Generator(self.device)
+        nulls = null_leaves(example.action, null_action)
+        self._nulls = [torch.as_tensor(null, device=self.device) for null in nulls]
         self.set_seed(get_seed())
 
     def set_seed(self, seed: int | None, rank: int = 0) -> None:
         """Start a new random stream; ``None``: seed it from the operating system."""
-        if self.generator is None:
-            return
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.generator.manual_seed(env_seed(seed, rank, "replay"))
+        seed = make_seed() if seed is None else seed
+        self.generator = generator_on(self.device, env_seed(seed, rank, "replay"))
 
     @property
     def samples(self) -> Any:
@@ -124,9 +128,10 @@ class DeviceReplayBuffer(BaseReplayBuffer):
 
     def _write(self, rows: Any, values: Any, start: int, T: int) -> None:
         for stored, given in self.ring.slices(start, T):
-            where = slice(stored.start * self.B, stored.stop * self.B)
+            first, n = stored.start * self.B, given.stop - given.start
             for row, value in zip(leaves_of(rows), leaves_of(values), strict=True):
-                row[where] = value[given].flatten(0, 1)
+                new = value.narrow(0, given.start, n).flatten(0, 1)
+                row.narrow(0, first, n * self.B).copy_(new)
 
     def _finals(self) -> Any:
         if self.final is None:
@@ -171,42 +176,30 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         """Return the batch of the windows that start at these elements [N], t * B + b."""
         rows, gamma = self.rows, self.discount
         alive = torch.ones_like(idxs, dtype=torch.bool)
-        cut, done_n = ~alive, ~alive
-        return_, discount_n = rows.reward.new_zeros((2, len(idxs)))
-        last = idxs
+        cut = done_n = torch.zeros_like(alive)
+        return_ = discount_n = torch.zeros_like(idxs, dtype=rows.reward.dtype)
+        last = idxs  # the last step of each window
         for k in range(self.n):
             here = (idxs + k * self.B) % self.size
+            reward, done, truncated = _select((rows.reward, rows.done, rows.truncated), here)
             last = torch.where(alive, here, last)
-            return_ = torch.where(alive, return_ + gamma**k * rows.reward[here], return_)
+            return_ = torch.where(alive, return_ + gamma**k * reward, return_)
             discount_n = torch.where(alive, gamma ** (k + 1), discount_n)
-            ends = alive & rows.done[here]
-            truncated = rows.truncated[here]
-            cut, done_n = cut | ends & truncated, done_n | ends & ~truncated
-            alive = alive & ~ends
+            ends = alive & done
+            cut, done_n = cut | ends & truncated, done_n | (ends > truncated)
+            alive = alive > ends
         before, after = (idxs - self.B) % self.size, (idxs + self.n * self.B) % self.size
-        begins = rows.done[before]
-        prev_action = buffer_func(rows.action, lambda leaf: leaf[before])
+        prev_action, prev_reward, begins = _select((rows.action, rows.reward, rows.done), before)
         for leaf, null in zip(leaves_of(prev_action), self._nulls, strict=True):
             leaf.copy_(torch.where(_like(begins, leaf), null, leaf))
-        inputs = AgentInputs(
-            buffer_func(rows.observation, lambda leaf: leaf[idxs]),
-            prev_action,
-            rows.reward[before].masked_fill(begins, 0),
-        )
-        target = buffer_func(rows.observation, lambda leaf: leaf[after])
+        observation, action, done = _select((rows.observation, rows.action, rows.done), idxs)
+        inputs = AgentInputs(observation, prev_action, prev_reward.masked_fill(begins, 0))
+        target = _select(rows.observation, after)
         if self.final is not None:
-            for leaf, final in zip(leaves_of(target), leaves_of(self.final), strict=True):
-                leaf.copy_(torch.where(_like(cut, leaf), final[last], leaf))
-        batch = Transitions(
-            inputs,
-            buffer_func(rows.action, lambda leaf: leaf[idxs]),
-            return_,
-            rows.done[idxs],
-            done_n,
-            AgentInputs(
-                target, buffer_func(rows.action, lambda leaf: leaf[last]), rows.reward[last]
-            ),
-        )
+            for leaf, final in zip(leaves_of(target), leaves_of(_select(self.final, last))):
+                leaf.copy_(torch.where(_like(cut, leaf), final, leaf))
+        target = AgentInputs(target, *_select((rows.action, rows.reward), last))
+        batch = Transitions(inputs, action, return_, done, done_n, target)
         batch.discount_n, batch.ticket = discount_n.masked_fill(done_n, 0), None
         return batch
 
@@ -256,6 +249,13 @@ class DeviceReplayBuffer(BaseReplayBuffer):
     def _settings(self) -> dict[str, Any]:
         shapes = [[*leaf.shape[1:], str(leaf.dtype)] for leaf in leaves_of(self.rows)]
         return {"rows": f"{self.T} rows of {self.B}", "fields": shapes}
+
+
+def _select(tree: Any, idxs: Tensor) -> Any:
+    """Return the elements ``idxs`` of a tree of tensors, or of several."""
+    if type(tree) is tuple:
+        return [_select(part, idxs) for part in tree]
+    return buffer_func(tree, torch.index_select, 0, idxs)
 
 
 def _like(mask: Tensor, leaf: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.seed import env_seed
+from rlpyt.utils.tensor import generator_on
 
 
 class RowNoise:
@@ -52,8 +53,7 @@ class RowNoise:
 
     def __init__(self, seed: int, n: int, device: torch.device) -> None:
         self.n, self.device = n, device
-        meta = device.type == "meta"  # which has no generator
-        self.generator = None if meta else torch.Generator(device).manual_seed(seed)
+        self.generator = generator_on(device, seed)
 
     def draw(self, T: int, spec: Any) -> Any:
         """Draw noise for T steps, [T, B, *spec.shape]; ``None`` without a specification."""

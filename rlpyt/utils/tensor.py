@@ -7,6 +7,11 @@ import torch
 from torch import Tensor
 
 
+def generator_on(device: torch.device, seed: int) -> torch.Generator | None:
+    """Return a torch generator of a device; ``None`` on the meta device, which has none."""
+    return None if device.type == "meta" else torch.Generator(device).manual_seed(seed)
+
+
 def select_at_indexes(indexes: Tensor, tensor: Tensor) -> Tensor:
     """Select one entry along the dimension after those of ``indexes``: Q(s, a) from Q(s, .).
 

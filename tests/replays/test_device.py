@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.qpg.sac_agent import SacAgent
@@ -13,7 +14,9 @@ from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import ReplayNotReady
+from rlpyt.replays import device
 from rlpyt.replays.device import DeviceReplayBuffer
+from rlpyt.replays.memory import ReplayTooLarge
 from rlpyt.replays.non_sequence.prioritized import PrioritizedReplayBuffer
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.samplers.tensor_sampler import TensorSampler
@@ -169,6 +172,40 @@ def test_storing_and_sampling_never_read_the_device_on_the_host() -> None:
         replay.sample_batch(16)
     assert mode.n > 100
     assert not mode.found
+
+
+def test_it_works_on_a_gpu_without_reading_it(monkeypatch: Any) -> None:
+    """Fake tensors refuse operations between devices, and those that need a number on the host."""
+
+    def copied(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        torch.where(
+            torch.ones_like(self, dtype=torch.bool), source, self
+        )  # refuses other devices and shapes
+        return self
+
+    monkeypatch.setattr(device, "generator_on", lambda *of: None)  # both need a GPU
+    monkeypatch.setattr(torch.Tensor, "copy_", copied)
+    example = EXAMPLE._replace(action=np.zeros(3, np.float32))
+    with FakeTensorMode():
+        replay = DeviceReplayBuffer(
+            example, 30, B, n_step_return=2, null_action=np.ones(3), device=torch.device("cuda:0")
+        )
+        for samples, batch in batches(4, device="cuda:0"):
+            actions = torch.rand(4, B, 3, device="cuda:0")
+            replay.append_samples(replay.with_finals(samples._replace(action=actions), batch))
+        found = leaves_of((replay.sample_batch(8), replay.rows, replay.final))
+        assert {tensor.device.type for tensor in found} == {"cuda"}
+        with pytest.raises(DataDependentOutputException):  # what would be found
+            bool(replay.rows.done.any())
+
+
+def test_a_device_without_the_memory_is_named(monkeypatch: Any) -> None:
+    def allocate(*of: Any) -> Any:
+        raise torch.OutOfMemoryError("Tried to allocate 3 GiB")
+
+    monkeypatch.setattr(device, "buffer_from_example", allocate)
+    with pytest.raises(ReplayTooLarge, match="30 transitions .* cpu.*replay_size"):
+        DeviceReplayBuffer(EXAMPLE, 30, B)
 
 
 def test_rows_stay_on_the_meta_device() -> None:
