@@ -399,7 +399,7 @@ class ReplayAlgo(HindsightSettings):
                 f"ReplayBufferCls={custom!r:.80} must be a replay class, such as "
                 f"{chosen[1].__name__}."
             )
-        if isinstance(custom, type) and issubclass(custom, ReplayBuffer):
+        if isinstance(custom, type) and issubclass(custom, (ReplayBuffer, DeviceReplayBuffer)):
             check_replay_class(type(self).__name__, custom, chosen[1], example.observation)
         logger.log(
             f"{type(self).__name__}: ReplayBufferCls={getattr(custom, '__name__', custom)} is "

@@ -12,10 +12,10 @@ from rlpyt.replays.batch import Transitions
 from rlpyt.replays.buffer import BaseReplayBuffer
 from rlpyt.replays.memory import Memory, ReplayTooLarge
 from rlpyt.replays.ring import Ring
-from rlpyt.replays.selection import not_ready_error
+from rlpyt.replays.selection import UniformSelection, not_ready_error
 from rlpyt.replays.storage import check_example
 from rlpyt.replays.targets import NStep
-from rlpyt.replays.window import null_leaves
+from rlpyt.replays.window import TransitionWindow, null_leaves
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import NamedArrayTuple, with_fields, without_fields
@@ -40,6 +40,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         ReplayTooLarge: the rows do not fit into the memory of the device.
     """
 
+    Selection, Window = UniformSelection, TransitionWindow  # what it is like, for algorithms
     final: Any = None  # final observations [T * B, ...], read where an episode was truncated
 
     def __init__(

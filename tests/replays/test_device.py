@@ -241,6 +241,23 @@ def test_algorithms_choose_it_for_samplers_of_a_device(
     assert algo.replay_buffer.device.type == ("meta" if on_device else "cpu")
 
 
+@pytest.mark.parametrize(
+    ("settings", "async_", "message"),
+    [
+        (dict(prioritized_replay=True), False, "has no priorities"),
+        ({}, True, "is not in shared memory"),
+    ],
+)
+def test_algorithms_refuse_it_for_what_it_cannot_do(
+    settings: Any, async_: bool, message: str
+) -> None:
+    algo, agent = DQN(ReplayBufferCls=DeviceReplayBuffer, **settings), DqnMlpAgent()
+    examples = TensorSampler(Discrete, {}, 2, 4).initialize(agent, seed=0)
+    algo.plan(agent, 100, BatchSpec(2, 4), True, 1)
+    with pytest.raises(ValueError, match=message):
+        algo.initialize_replay_buffer(examples, BatchSpec(2, 4), async_)
+
+
 def test_sac_trains_from_it_as_from_the_ordinary_replay() -> None:
     """Same settings and rows; the draws differ."""
     replays = []
