@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -878,13 +878,15 @@ class ReplayAlgo(HindsightSettings):
         """Load a state; if it has no replay, fill one before learning continues."""
         super().load_state_dict(state)
         self.batches_in_replay = 0
-        if state["replay"] is not None:
-            self.replay_buffer.load_state_dict(state["replay"])
+        replay, on_device = state["replay"], isinstance(self.replay_buffer, DeviceReplayBuffer)
+        was_on_device = isinstance(replay, Mapping) and replay.get("kind") == "device"
+        if replay is not None and was_on_device == on_device:
+            self.replay_buffer.load_state_dict(replay)
             self.batches_in_replay = whole_number("batches", state["batches_in_replay"], 0)
         else:
             logger.log(
-                f"The checkpoint has no replay (save_replay): {self.min_steps_learn:,} steps are "
-                "collected before learning continues."
+                "The checkpoint has no replay (save_replay), or one of another kind of device: "
+                f"{self.min_steps_learn:,} steps are collected before learning continues."
             )
         self._set_new_priority(state.get("new_priority", self.new_priority))
         steps, postponed = state.get("steps_counted", 0), state.get("updates_postponed", 0)

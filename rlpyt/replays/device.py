@@ -20,16 +20,16 @@ from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import NamedArrayTuple, with_fields, without_fields
 from rlpyt.utils.seed import env_seed, get_seed, make_seed
-from rlpyt.utils.tensor import generator_on
+from rlpyt.utils.tensor import generator_on, load_generator
 
 
 class DeviceReplayBuffer(BaseReplayBuffer):
     """Replay of the newest ``size`` transitions of B environments, whose rows stay on a device.
 
     Its batches are those of `rlpyt.replays.non_sequence.uniform.UniformReplayBuffer` for the same
-    rows. Rows are drawn by a torch generator of the device, and nothing is copied to the host. From
-    the first truncation on, a final observation is allocated for every row, which doubles the
-    memory of observations.
+    rows. Rows are drawn by a torch generator of the device, and nothing is copied to the host. Each
+    row has a final observation, which is read where an episode was truncated, so that observations
+    take twice the memory.
 
     Args:
         example, size, B, discount, n_step_return, null_action: as for ``ReplayBuffer``.
@@ -41,7 +41,6 @@ class DeviceReplayBuffer(BaseReplayBuffer):
     """
 
     Selection, Window = UniformSelection, TransitionWindow  # what it is like, for algorithms
-    final: Any = None  # final observations [T * B, ...], read where an episode was truncated
 
     def __init__(
         self,
@@ -71,15 +70,18 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         self.ring = Ring(self.T, B, memory)
         memory.commit(force=True)
         example = with_fields(example, truncated=np.bool_(False))
+        stored = example, example.observation
+        self.nbytes = self.size * sum(np.asarray(x).nbytes for x in leaves_of(stored))
         try:
-            self.rows = buffer_from_example(example, (self.size,), self.device)
-        except torch.OutOfMemoryError as error:
+            self.rows, self.final = (
+                buffer_from_example(part, (self.size,), self.device) for part in stored
+            )
+        except RuntimeError as error:  # torch's, out of memory
             raise ReplayTooLarge(
-                f"a replay of {self.size:,} transitions does not fit into the memory of "
-                f"{self.device}. Lower replay_size, or keep it in host memory "
+                f"the replay needs {self.nbytes / 1e6:,.0f} MB for {self.size:,} transitions, more "
+                f"than {self.device} has. Lower replay_size, or keep the replay in host memory "
                 "(ReplayBufferCls=UniformReplayBuffer)."
             ) from error
-        self.nbytes = sum(leaf.nbytes for leaf in leaves_of(self.rows))
         nulls = null_leaves(example.action, null_action)
         self._nulls = [torch.as_tensor(null, device=self.device) for null in nulls]
         self.set_seed(get_seed())
@@ -124,7 +126,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         start = self.ring.written
         self._write(self.rows, without_fields(samples, "final"), start, T)
         if final is not None:
-            self._write(self._finals(), final, start, T)
+            self._write(self.final, final, start, T)
         self.ring.set_written(start + T)
 
     def _write(self, rows: Any, values: Any, start: int, T: int) -> None:
@@ -134,12 +136,6 @@ class DeviceReplayBuffer(BaseReplayBuffer):
                 new = value.narrow(0, given.start, n).flatten(0, 1)
                 row.narrow(0, first, n * self.B).copy_(new)
 
-    def _finals(self) -> Any:
-        if self.final is None:
-            self.final = buffer_func(self.rows.observation, torch.zeros_like)
-            self.nbytes += sum(leaf.nbytes for leaf in leaves_of(self.final))
-        return self.final
-
     def interrupt(self) -> int:
         """End all open episodes as truncated, as in ``ReplayBuffer``; return the rows dropped."""
         ring, rows, newest = self.ring, self.rows, self._row(self.ring.written - 1)
@@ -148,7 +144,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         if ring.written - 1 > ring.oldest:
             before = self._row(ring.written - 2)
             is_open = ~rows.done[before]
-            for final, leaf in zip(leaves_of(self._finals()), leaves_of(rows.observation)):
+            for final, leaf in zip(leaves_of(self.final), leaves_of(rows.observation)):
                 final[before][is_open] = leaf[newest][is_open]
             rows.done[before] = True
             rows.truncated[before] |= is_open
@@ -196,9 +192,8 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         observation, action, done = _select((rows.observation, rows.action, rows.done), idxs)
         inputs = AgentInputs(observation, prev_action, prev_reward.masked_fill(begins, 0))
         target = _select(rows.observation, after)
-        if self.final is not None:
-            for leaf, final in zip(leaves_of(target), leaves_of(_select(self.final, last))):
-                leaf.copy_(torch.where(_like(cut, leaf), final, leaf))
+        for leaf, final in zip(leaves_of(target), leaves_of(_select(self.final, last))):
+            leaf.copy_(torch.where(_like(cut, leaf), final, leaf))
         target = AgentInputs(target, *_select((rows.action, rows.reward), last))
         batch = Transitions(inputs, action, return_, done, done_n, target)
         batch.discount_n, batch.ticket = discount_n.masked_fill(done_n, 0), None
@@ -212,11 +207,12 @@ class DeviceReplayBuffer(BaseReplayBuffer):
             return [leaf[:n].cpu().numpy() for leaf in leaves_of(tree)]
 
         return {
+            "kind": "device",
             "made": self._settings(),
             "written": self.ring.written,
             "oldest": self.ring.oldest,
             "rows": saved(self.rows),
-            "final": None if self.final is None else saved(self.final),
+            "final": saved(self.final),
             "generator": None if self.generator is None else self.generator.get_state(),
         }
 
@@ -231,9 +227,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
                 f"the settings must be those of the saved replay, {state['made']}, got "
                 f"{self._settings()}. Construct the replay with the saved settings."
             )
-        kept = [(self.rows, state["rows"])]
-        if state["final"] is not None:
-            kept.append((self._finals(), state["final"]))
+        kept = (self.rows, state["rows"]), (self.final, state["final"])
         n = min(whole_number("written", state["written"], 0), self.T) * self.B
         for tree, arrays in kept:
             for leaf, array in zip(leaves_of(tree), arrays, strict=True):
@@ -243,8 +237,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
                         f"{list(np.shape(array))}."
                     )
                 leaf[:n] = torch.as_tensor(array)
-        if self.generator is not None:
-            self.generator.set_state(torch.as_tensor(state["generator"]))
+        load_generator(self.generator, state["generator"])
         self.ring.load(state["written"], state["oldest"])
 
     def _settings(self) -> dict[str, Any]:

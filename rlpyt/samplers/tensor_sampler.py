@@ -39,7 +39,7 @@ from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.seed import env_seed
-from rlpyt.utils.tensor import generator_on
+from rlpyt.utils.tensor import generator_on, load_generator
 
 
 class RowNoise:
@@ -76,8 +76,7 @@ class RowNoise:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
-        if self.generator is not None:
-            self.generator.set_state(torch.as_tensor(state["generator"]))
+        load_generator(self.generator, state["generator"])
 
 
 class HeldRowNoise(RowNoise):
@@ -323,6 +322,7 @@ class TensorWorker:
         eval_quota: episodes that each evaluation environment runs; ``None``: no limit.
         eval_deterministic: take the most likely actions in evaluation.
         n_first_steps: steps to take before the first batch.
+        first_rank: global rank of the first row.
     """
 
     collector: TensorCollector
@@ -330,6 +330,7 @@ class TensorWorker:
     eval_quota: int | None
     eval_deterministic: bool
     n_first_steps: int
+    first_rank: int
     eval_collector: TensorCollector | None = None
     agent_inputs = traj_infos = None
     _itr = 0
@@ -412,8 +413,8 @@ class TensorWorker:
     def start_anew(self, seed: int, alone: bool) -> None:
         """Start new episodes in all rows, with the random streams of another seed."""
         collector = self.collector
-        collector.begin(collector.envs.reset(env_seed(seed, 0)))
-        collector.noise.start(env_seed(seed, 0, "action"))
+        collector.begin(collector.envs.reset(env_seed(seed, self.first_rank)))
+        collector.noise.start(env_seed(seed, self.first_rank, "action"))
 
     def close(self) -> None:
         """Close the environments."""
@@ -516,7 +517,8 @@ class TensorSampler(Sampler):
         total = self.eval_max_trajectories
         quota = None if total is None or not n_eval else -(-total // n_eval)
         first_steps = self.max_decorrelation_steps
-        worker = TensorWorker(training, make_eval, quota, self.eval_deterministic, first_steps)
+        deterministic = self.eval_deterministic
+        worker = TensorWorker(training, make_eval, quota, deterministic, first_steps, first_rank)
         self._worker_group = InProcess(worker, self._surroundings)
         self._finalizer = self._worker_group.shutdown
         ranks = list(range(first_rank, first_rank + B))

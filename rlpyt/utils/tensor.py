@@ -12,6 +12,14 @@ def generator_on(device: torch.device, seed: int) -> torch.Generator | None:
     return None if device.type == "meta" else torch.Generator(device).manual_seed(seed)
 
 
+def load_generator(generator: torch.Generator | None, state: Tensor | None) -> None:
+    """Load the state of a generator, except one of another kind of device, which it cannot take."""
+    if generator is not None and state is not None:
+        state = torch.as_tensor(state)
+        if len(state) == len(generator.get_state()):
+            generator.set_state(state)
+
+
 def select_at_indexes(indexes: Tensor, tensor: Tensor) -> Tensor:
     """Select one entry along the dimension after those of ``indexes``: Q(s, a) from Q(s, .).
 

@@ -88,7 +88,7 @@ def assert_equal_windows(ours: Any, ordinary: Any) -> None:
 def test_windows_are_those_of_the_ordinary_replay(n_batches: int, n: int, finals: bool) -> None:
     ours, ordinary = filled(n_batches, n, finals=finals)
     assert (ours.T, ours.min_rows) == (ordinary.T, ordinary.min_rows)
-    assert (ours.final is not None) == finals
+    assert any(leaf.any() for leaf in leaves_of(ours.final)) == finals
     assert_equal_windows(ours, ordinary)
 
 
@@ -199,12 +199,29 @@ def test_it_works_on_a_gpu_without_reading_it(monkeypatch: Any) -> None:
             bool(replay.rows.done.any())
 
 
+def test_a_run_continues_on_another_kind_of_device(capsys: Any) -> None:
+    """A generator of a GPU has another state, and replays in host memory store other things."""
+    ours, ordinary = filled(11, 2)
+    state = ours.state_dict()
+    state["generator"] = torch.zeros(16, dtype=torch.uint8)
+    ours.load_state_dict(state)
+    assert ours.sample_batch(4).return_.shape == (4,)
+    for cls, other in ((UniformReplayBuffer, ours), (DeviceReplayBuffer, ordinary)):
+        algo = DQN(replay_size=100, batch_size=4, min_steps_learn=50, ReplayBufferCls=cls)
+        agent = DqnMlpAgent()
+        examples = TensorSampler(Discrete, {}, 2, 4).initialize(agent, seed=0)
+        algo.initialize(agent, 100, BatchSpec(2, 4), True, examples)
+        algo.load_state_dict({**algo.state_dict(), "replay": other.state_dict()})
+        assert "replay" in capsys.readouterr().out
+        assert (algo.batches_in_replay, algo.replay_buffer.ring.written) == (0, 0)
+
+
 def test_a_device_without_the_memory_is_named(monkeypatch: Any) -> None:
     def allocate(*of: Any) -> Any:
         raise torch.OutOfMemoryError("Tried to allocate 3 GiB")
 
     monkeypatch.setattr(device, "buffer_from_example", allocate)
-    with pytest.raises(ReplayTooLarge, match="30 transitions .* cpu.*replay_size"):
+    with pytest.raises(ReplayTooLarge, match="0 MB for 30 transitions.* cpu .*replay_size"):
         DeviceReplayBuffer(EXAMPLE, 30, B)
 
 
