@@ -637,8 +637,9 @@ def load(run_dir: Path | str, trust: bool = False, best: bool = False, **setting
         best: load the agent with the highest return, which ``keep_best`` (`KeepBest`) has kept as
             best.pkl, instead of the last one.
         **settings: settings that the run's file cannot describe, such as a lambda, given as to
-            `rlpyt.train`: ``env=...``, ``agent=dict(...)``. The algorithm is ``algo=...``. The run
-            of a script takes ``env``, ``env_args``, and an ``agent`` constructed as in the script.
+            `rlpyt.train`: ``env=...``, ``agent=dict(...)``. The algorithm is ``algo=...``. The
+            run's ``env_args`` also apply to another ``env``, unless both are given. The run of a
+            script takes ``env``, ``env_args``, and an ``agent`` constructed as in the script.
 
     Raises:
         UnknownName, TypeError, ValueError: a setting is unknown or wrong.
@@ -683,6 +684,8 @@ def loaded(
             recipe, name = script.recipe(), script.name
             spaces, agent = spaces or env_spaces(recipe), script.agent()
         else:
+            if {"env", "env_args"} <= settings.keys():
+                options = replace(options, env_args={})
             options = with_settings(options, settings) if settings else options
             options = rebuilt(options, path, ("algo_name", "env", "env_args", "agent"))
             recipe = with_tasks(env_recipe(options.env, options.env_args), options)

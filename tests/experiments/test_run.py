@@ -242,6 +242,18 @@ def test_evaluation_names_a_category_outside_of_its_space(tmp_path):
         run.evaluate(1)
 
 
+class NoArguments(LateCategory):
+    def __init__(self):
+        super().__init__()
+
+
+def test_another_environment_has_the_arguments_given_with_it(tmp_path):
+    train(tiny(LateCategory, "a2c", env_args={"late": False}), tmp_path)
+    assert rlpyt.load(tmp_path, env=NoArguments, env_args={}).evaluate(1).lengths == (4,)
+    with pytest.raises(TypeError, match="late"):
+        rlpyt.load(tmp_path, env=NoArguments)
+
+
 def test_evaluation_ends_where_episodes_do_not(tmp_path, monkeypatch):
     options = tiny(f"{__name__}:Endless", eval_max_steps=7)
     train(options, tmp_path / "run")
