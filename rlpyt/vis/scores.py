@@ -113,16 +113,17 @@ def read_evaluation(run_dir: Path) -> float | None:
 def last_rows(run: RunRecord, y: str) -> float | None:
     """Return the mean of a column over the last tenth (at least one) of its rows with a value.
 
-    An incomplete run also has a score, with a warning.
+    A run without a value near its end, such as an incomplete one, has a score with a warning.
     """
     progress = read_progress(run.path)
     values = progress.get(y, np.array([]))
-    values = values[np.isfinite(values)]
-    if not len(values):
+    valid = np.isfinite(values)
+    if not valid.any():
         return None
-    steps, total = progress.get(STEPS, np.array([np.nan]))[-1], run.total_steps
+    steps, total = progress.get(STEPS, np.full(len(values), np.nan))[valid][-1], run.total_steps
+    values = values[valid]
     if total is not None and steps < 0.95 * total:
-        warnings.warn(f"{run.path} is at {steps:g} of {total} steps; its last rows count as final.")
+        warnings.warn(f"{run.path}: last {y} at {steps:g} of {total} steps, which counts as final.")
     return float(values[-max(1, int(LAST_PART * len(values))) :].mean())
 
 

@@ -117,13 +117,16 @@ def test_runs_without_values_and_incomplete_runs_cause_warnings(tmp_path):
         make_run(tmp_path / "good", "a", returns=[1, 2], steps=200),
         make_run(tmp_path / "none", "a", returns=["nan"]),
         make_run(tmp_path / "short", "b", returns=[5, 7], steps=1000),
+        make_run(tmp_path / "sparse", "c", returns=[3, "nan", "nan"], steps=300),
     ]
     with pytest.warns(UserWarning) as caught:
         scores, _ = final_scores(runs, source="last")
     said = " ".join(str(warning.message) for warning in caught)
-    assert f"{tmp_path / 'short'} is at 200 of 1000 steps" in said
+    assert f"{tmp_path / 'short'}: last ReturnAverage at 200 of 1000 steps" in said
+    assert f"{tmp_path / 'sparse'}: last ReturnAverage at 100 of 300 steps" in said
     assert f"left out, without a value in the column 'ReturnAverage': {tmp_path / 'none'}" in said
-    assert {k: v["CartPole-v1"].tolist() for k, v in scores.of.items()} == {"a": [2], "b": [7]}
+    found = {k: v["CartPole-v1"].tolist() for k, v in scores.of.items()}
+    assert found == {"a": [2], "b": [7], "c": [3]}
     with pytest.raises(ValueError, match="final score"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         final_scores(runs[1:2])
