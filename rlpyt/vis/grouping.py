@@ -26,7 +26,10 @@ PARTS = "parts.json"
 NOT_SETTINGS = {"seed", "run_ID", "name", "format", "rlpyt", "log_dir", "run_dir", SIGNATURE}
 # Without effect on curves.
 NOT_OF_CURVES = {"video", "plot", "tensorboard", "logger", "checkpoint_interval_steps"}
-ENVIRONMENT_KEYS = ("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id")
+ENVIRONMENT_KEYS = (
+    *("env", "env.id", "env_id", "eval_env.id", "env.game", "game", "env_args.id"),
+    *("sampler.env_kwargs.id", "sampler.env_kwargs.game", "sampler.EnvCls"),  # parts of scripts
+)
 STEPS_KEYS = ("steps", "runner.n_steps")  # the latter is logged by train scripts
 BATCH_KEYS = ("sampler.batch_T", "sampler.batch_B", "ranks")
 ALGORITHM = "algo_name"
@@ -92,13 +95,17 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
     """Return a run's settings by dotted name: ``{"env": "CartPole-v1", "algo.discount": 0.99}``.
 
     They come from config.json if the run was started by the command line, otherwise from the
-    logger's params.json and the variant. An unreadable file is ignored with a warning.
+    logger's params.json and the variant; the environment's name, if these lack it, from parts.json.
+    An unreadable file is ignored with a warning.
     """
     if (run_dir / CONFIG).exists():
         return _read(run_dir / CONFIG)
     settings = _read(run_dir / PARAMS)
     for directory in (run_dir.parent, run_dir):
         settings |= _read(directory / VARIANT)
+    if not any(key in settings for key in ENVIRONMENT_KEYS):
+        parts = _settings_of_parts(run_dir)
+        settings |= {key: parts[key] for key in ENVIRONMENT_KEYS if key in parts}
     return settings
 
 

@@ -37,6 +37,7 @@ from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
 
 PUBLISHED = Path(__file__).with_name("published.json")
 RETURNS = "ReturnAverage"  # column of progress.csv
+EPISODES = "Diagnostics/TrajsInEval"  # column of runs that evaluate
 MAX_BYTES = 2**28  # of a table
 NEAR = 0.1  # a row counts for a step that it misses by at most this part
 RETURN = "avg_return"  # the metric that is read, among others such as avg_success
@@ -158,24 +159,29 @@ def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) ->
     warn_of_uneven_groups(runs, seeds_too=False)
     results = Results()
     kinds: dict[str, dict[str, list[str]]] = {}  # runs by algorithm and by what their returns are
+    left_out = []
     for run in runs:
         algorithm = run.label or str(run.settings.get("algo_name", run.path.parent.name))
         rows = read_progress(run.path)
         steps, values = rows.get(STEPS, np.array([])), rows.get(column, np.array([]))
         what = f"column {column}"
-        if column == RETURNS and run.settings.get("eval_interval_steps"):
+        if column == RETURNS and (run.settings.get("eval_interval_steps") or EPISODES in rows):
             what = evaluation_of(run.settings.get("eval_episodes"))
         elif column == RETURNS:
             what, evaluation = "training episodes", _evaluation_after(run.path)
             if evaluation and len(steps):
                 steps, values = steps[-1:], np.array([np.mean(evaluation)])
                 what = evaluation_of(len(evaluation))
-        if len(steps) == len(values):
+        if len(steps) == len(values) and np.isfinite(values).any():
             results.add(algorithm, run.environment, steps, values)
             kinds.setdefault(algorithm, {}).setdefault(what, []).append(run.path.name)
+        else:
+            left_out.append(str(run.path))
     if not results.curves:
         listed = ", ".join(map(str, paths))
         raise ValueError(f"no run in {listed} has a number in column {column} of progress.csv.")
+    if left_out:
+        warnings.warn(f"left out, without a number in column {column}: {', '.join(left_out)}.")
     for algorithm, of in kinds.items():
         results.returns[algorithm] = " and ".join(of)
         if len(of) > 1:
@@ -402,7 +408,7 @@ def differences(found: Sequence[Comparison], returns: Mapping[str, str]) -> list
     """
     sides = [side for pair in found for side in (pair.one, pair.other)]
     named = [(base_of(side.task), side.task, side.label) for side in sides]
-    named += [("", returns.get(side.label, "unknown returns"), side.label) for side in sides]
+    named += [(":", returns.get(side.label, "unknown returns"), side.label) for side in sides]
     groups: dict[str, dict[str, dict[str, None]]] = {}  # labels by name, names by what they name
     for group, name, label in named:
         groups.setdefault(group, {}).setdefault(name, {})[label] = None

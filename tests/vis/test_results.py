@@ -1,5 +1,6 @@
 """Results of publications and of runs, and their comparison."""
 
+import itertools
 import json
 import os
 import warnings
@@ -189,6 +190,31 @@ def test_returns_of_runs_are_those_of_evaluations(tmp_path):
     assert of("never") == ([[1.0, 2.0]] * 2, "training episodes")
     with pytest.raises(ValueError, match="column Missing"):
         read_results(tmp_path / "never", "Missing")
+
+
+def test_runs_of_scripts_and_without_a_return_are_compared_as_they_are(tmp_path, capsys):
+    header = "Diagnostics/CumSteps,ReturnAverage,Diagnostics/TrajsInEval\n"
+    for side, seed in itertools.product("ab", range(2)):
+        path = tmp_path / side / f"run_{seed}"
+        path.mkdir(parents=True)
+        sampler = {"kwargs": {"env_kwargs": {"id": "Hopper-v5"}}}
+        parts = {"runner": {"kwargs": {"sampler": sampler}}}
+        (path / "parts.json").write_text(json.dumps(parts))
+        value = "nan" if side == "a" and seed else seed
+        (path / "progress.csv").write_text(f"{header}1000,{value},4\n")
+    write_run(tmp_path / "trained" / "0", [(1000, 1.0)])
+    with pytest.warns(UserWarning, match="left out, without a number .*run_1"):
+        ours = read_results(tmp_path / "a")
+    assert [c.at(1000) for c in ours.curves["a"]["Hopper-v5"]] == [0.0]
+    words = "evaluations of an unknown number of episodes"
+    theirs = read_results(tmp_path / "b")
+    assert ours.returns == {"a": words} and theirs.returns == {"b": words}
+    assert differences(compare(ours, theirs), ours.returns | theirs.returns) == []
+    unnamed = [results_of(name, "", [1.0]) for name in "xy"]
+    assert differences(compare(*unnamed), {}) == []
+    with pytest.raises(SystemExit):
+        main(["compare", str(tmp_path / "b"), "--against", str(tmp_path / "trained")])
+    assert f"They differ: {words}: b; training episodes: sac." in capsys.readouterr().out
 
 
 def test_seeds_of_several_sources_are_put_together():
