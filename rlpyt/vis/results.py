@@ -164,9 +164,10 @@ def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) ->
         algorithm = run.label or str(run.settings.get("algo_name", run.path.parent.name))
         rows = read_progress(run.path)
         steps, values = rows.get(STEPS, np.array([])), rows.get(column, np.array([]))
-        what = f"column {column}"
+        what, played = f"column {column}", {int(n) for n in rows.get(EPISODES, ()) if n > 0}
         if column == RETURNS and (run.settings.get("eval_interval_steps") or EPISODES in rows):
-            what = evaluation_of(run.settings.get("eval_episodes"))
+            number = played.pop() if len(played) == 1 else None
+            what = evaluation_of(run.settings.get("eval_episodes", number))
         elif column == RETURNS:
             what, evaluation = "training episodes", _evaluation_after(run.path)
             if evaluation and len(steps):

@@ -206,7 +206,7 @@ def test_runs_of_scripts_and_without_a_return_are_compared_as_they_are(tmp_path,
     with pytest.warns(UserWarning, match="left out, without a number .*run_1"):
         ours = read_results(tmp_path / "a")
     assert [c.at(1000) for c in ours.curves["a"]["Hopper-v5"]] == [0.0]
-    words = "evaluations of an unknown number of episodes"
+    words = "evaluations of 4 episodes"
     theirs = read_results(tmp_path / "b")
     assert ours.returns == {"a": words} and theirs.returns == {"b": words}
     assert differences(compare(ours, theirs), ours.returns | theirs.returns) == []
@@ -215,6 +215,10 @@ def test_runs_of_scripts_and_without_a_return_are_compared_as_they_are(tmp_path,
     with pytest.raises(SystemExit):
         main(["compare", str(tmp_path / "b"), "--against", str(tmp_path / "trained")])
     assert f"They differ: {words}: b; training episodes: sac." in capsys.readouterr().out
+    for run in (tmp_path / "b").iterdir():
+        (run / "progress.csv").write_text(f"{header}0,0,4\n500,nan,0\n1000,1,5\n")
+    words = "evaluations of an unknown number of episodes"
+    assert read_results(tmp_path / "b").returns == {"b": words}
 
 
 def test_seeds_of_several_sources_are_put_together():
