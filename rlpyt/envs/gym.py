@@ -12,6 +12,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 import numpy as np
 from gymnasium import Wrapper
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike
 
 from rlpyt.envs import gym_state
@@ -19,7 +20,7 @@ from rlpyt.envs.base import EnvLayer, EnvStep, is_gym_env, own_spaces
 from rlpyt.envs.channels import ChannelsFirst, looks_channels_last
 from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noqa: F401
 from rlpyt.envs.gym_registry import make_registered
-from rlpyt.envs.layers import SingleEnv
+from rlpyt.envs.layers import SingleEnv, wrappers_of
 from rlpyt.envs.legacy_gym import (
     LegacyGymEnv,
     adapt_wrapped,
@@ -243,7 +244,9 @@ class GymEnvWrapper(EnvLayer):
     @property
     def horizon(self) -> int | None:
         """Steps after which an episode is truncated; ``None`` without a time limit."""
-        return getattr(getattr(self.env, "spec", None), "max_episode_steps", None)
+        layers = [layer for layer in wrappers_of(self.env) if isinstance(layer, TimeLimit)]
+        registered = getattr(getattr(self.env, "spec", None), "max_episode_steps", None)
+        return min((layer._max_episode_steps for layer in layers), default=registered)
 
 
 class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):

@@ -402,7 +402,8 @@ def check_time_limit(case: EnvCase) -> None:
     early = [length for length, timeout in lengths if timeout and horizon not in (None, length)]
     if early:
         what = f"timeout was set after {early[0]} steps; horizon is {horizon}"
-        report.warning("time-limit", what, "correct horizon, if there is no other limit.")
+        fix = "correct horizon, if there is no other limit, and no wrapper repeats actions."
+        report.warning("time-limit", what, fix)
     same = len(lengths) >= SAME_LENGTH and len({length for length, _ in lengths}) == 1
     if same and lengths[0][0] > 1 and not any(timeout for _, timeout in lengths):
         report.warning(

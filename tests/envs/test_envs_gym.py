@@ -151,6 +151,8 @@ def test_attributes_of_the_inner_env_are_forwarded():
     env = make("CartPole-v1")
     assert env.unwrapped.gravity == 9.8 and env.spec.id == "CartPole-v1" and env.horizon == 500
     assert GymEnvWrapper(Scripted()).horizon is None
+    limited = gymnasium.wrappers.TimeLimit(gymnasium.wrappers.TimeLimit(Scripted(), 30), 40)
+    assert GymEnvWrapper(limited).horizon == 30  # without a registered id
     assert "CartPole" in repr(env)
     with pytest.raises(AttributeError):
         _ = env.no_such_thing
