@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -37,6 +38,7 @@ from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.memory import available_memory
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import check_seed
+from rlpyt.utils.signed import leaves
 
 LOSS, STEP = "loss", "step"  # kinds of questions
 
@@ -64,14 +66,14 @@ class OneOfMany(Hook):
         axis: computes them.
         member: the run.
         n: number of runs.
-        given: arguments of the agent, in words.
+        options: options of the run.
         has_hooks: True if the run has hooks of the user, which may change numbers of its agent.
     """
 
     def __init__(
-        self, axis: AgentAxis, member: Member, n: int, given: str, has_hooks: bool
+        self, axis: AgentAxis, member: Member, n: int, options: RunOptions, has_hooks: bool
     ) -> None:
-        self.axis, self.member, self.n, self.given = axis, member, n, given
+        self.axis, self.member, self.n, self.options = axis, member, n, options
         self.has_hooks = has_hooks
         self.trainee: Trainee | None = None
         self.runner: Any = None
@@ -89,7 +91,7 @@ class OneOfMany(Hook):
         algo, self.runner, self.has_started = runner.algo, runner, True
         self.trainee = Trainee(algo, self.member.state.torch)
         # Losses also read numbers of the agent, which depend on its arguments and on the spaces.
-        given = self.given, repr(algo.agent.env_spaces)
+        given = repr(self.options.agent), repr(algo.agent.env_spaces)
         custom = bool(custom_parts(algo))
         self._signature = self.axis.signature(algo)
 
@@ -181,6 +183,7 @@ class Population:
     def __init__(self, n: int) -> None:
         self.n, self.joining = n, dict[Member, OneOfMany]()
         self._axis = AgentAxis()
+        self._told = False  # True once it was said which runs are computed apart
 
     def add(
         self,
@@ -207,7 +210,7 @@ class Population:
                 joining.leave()
 
         member = Member(run)
-        hook = OneOfMany(self._axis, member, self.n, repr(options.agent), has_hooks)
+        hook = OneOfMany(self._axis, member, self.n, options, has_hooks)
         self.joining[member] = hook
         return member
 
@@ -220,6 +223,8 @@ class Population:
         ]
         for hook in self.joining.values() if signals else ():
             hook.stop_with(signals[0])
+        if not self._told:
+            self._tell_apart([member for member, _ in group])
         trainees = [t for m, _ in group if (t := self.joining[m].trainee) is not None]
         contents = [content for _, content in group]
         assert isinstance(kind, tuple)
@@ -233,6 +238,25 @@ class Population:
             if len(group) == 1:
                 return [Answer(error=error)]
             return [one for pair in group for one in self.answer(kind, [pair])]
+
+    def _tell_apart(self, group: list[Member]) -> None:
+        """Say how many runs are computed apart from a group, and which settings differ."""
+        self._told = True
+        apart = [h for m, h in self.joining.items() if h.trainee is not None and m not in group]
+        if not apart:
+            return
+        first = _in_words(self.joining[group[0]].options)
+        others = [_in_words(hook.options) for hook in apart]
+        names = {name for other in others for name in other if other[name] != first.get(name)}
+        say(
+            f"{len(apart)} of {len(apart) + len(group)} agents are computed apart from the others, "
+            f"which takes longer. They differ in {', '.join(sorted(names - {'seed'})) or 'spaces'}."
+        )
+
+
+def _in_words(options: RunOptions) -> dict[str, str]:
+    parts = {name: vars(x) if is_dataclass(x) else x for name, x in vars(options).items()}
+    return {name: repr(value) for name, value in leaves(parts)}
 
 
 def train_population(

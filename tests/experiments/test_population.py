@@ -412,13 +412,15 @@ def test_all_resume_together(tmp_path):
         assert distance(own, expected) < 1e-5
 
 
-def test_settings_that_change_shapes_are_computed_apart(tmp_path):
+def test_settings_that_change_shapes_are_computed_apart_and_named(tmp_path, capsys):
     sizes = ([8], [16])
     runs = {
-        tmp_path / f"agent_{i}": options_for("ppo", agent={"hidden_sizes": x})
+        tmp_path / f"agent_{i}": options_for("ppo", seed=i, agent={"hidden_sizes": x})
         for i, x in enumerate(sizes)
     }
     found = [final for *_, final in together(runs)]
+    said = "1 of 2 agents are computed apart .* differ in agent.hidden_sizes\\[0\\]\\."
+    assert len(re.findall(said, capsys.readouterr().out)) == 1
     for i, options in enumerate(runs.values()):
         expected = alone(options, tmp_path / f"alone_{i}")
         own = [x for x in found if _shapes(x) == _shapes(expected)]
