@@ -126,9 +126,15 @@ def linkcode_resolve(domain, info):
     return f"{REPOSITORY}/blob/main/{file}#L{first}-L{first + len(lines) - 1}"
 
 
+def keep_colon(app, what, name, value, options, lines):
+    """Hide a colon from Napoleon, for which the text before it is the type of a property."""
+    if what in ("attribute", "data", "property") and lines:
+        lines[0] = lines[0].replace(":", "\0")
+
+
 def escape(app, what, name, value, options, lines):
     """Escape ``**kwargs``, which is bold text to docutils, and mark indented code as such."""
-    text = "\n".join(lines).replace(":param **", r":param \*\*")
+    text = "\n".join(lines).replace("\0", ":").replace(":param **", r":param \*\*")
     text = MARKS.sub(lambda found: found[1] or f"\\{found[2]}", text)
     text = re.sub(r"(?m)^([^\s:*-].*\n)\n(?= {4}\S)", r"\1\n::\n\n", text)
     lines[:] = text.split("\n")
@@ -159,5 +165,6 @@ def setup(app):
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("source-read", complete)
     app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-process-docstring", keep_colon, priority=400)  # Napoleon's is 500
     app.connect("autodoc-process-docstring", escape)
     app.connect("autodoc-skip-member", skip)

@@ -34,8 +34,11 @@ def test_the_site_builds_without_warnings(settings, tmp_path):
     assert 'href="sampling.html"' in index and "/blob/main/SECURITY.md" in index
     first_run = (tmp_path / "site" / "first_run.html").read_text(encoding="utf-8")
     assert 'href="checkpoints.html"' in first_run and ">checkpoints.md<" not in first_run
-    environments = (tmp_path / "site" / "api" / "environments.html").read_text(encoding="utf-8")
+    api = tmp_path / "site" / "api"
+    environments = (api / "environments" / "environments.html").read_text(encoding="utf-8")
     assert "EnvStep" in environments and "Alias for field" not in environments
+    models = (api / "models" / "bases.html").read_text(encoding="utf-8")
+    assert "Return the memory, a module with" in models and ">Type<" not in models
     assert '<div class="highlight-bash' in first_run  # long commands are wrapped
     for page, shown in {
         "concepts": 'src="_images/concepts.svg"',
