@@ -59,6 +59,8 @@ processes.PRELOAD += [
 
 # Under xdist, a file is run by one process, so the longest ones have to begin first.
 LONGEST = [
+    "test_population",
+    "test_docs_site",
     "test_check_sampler",
     "test_commands",
     "test_examples",
