@@ -1,5 +1,6 @@
 """Critics and policies of continuous control learn what a toy asks for; slow: Pendulum, presets."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -88,6 +89,46 @@ def test_crossq_needs_both_of_its_parts(normalization, joint, learns, tmp_path):
                    args={"target_critics": not joint, "q_model_kwargs": networks}),
     )  # fmt: skip
     assert (mean > -400) == learns
+
+
+class Far(gymnasium.Env):
+    """Reward 100 at 2 from the start, in 50 steps of at most 0.1.
+
+    Steps that are independent and uniform have gone 0.41 by then, a fifth of it (standard
+    deviation).
+    """
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position, self.left = 0.0, 50
+        return self._observation(), {}
+
+    def step(self, action):
+        self.position += 0.1 * float(action[0])
+        self.left -= 1
+        far = abs(self.position) >= 2
+        return self._observation(), 100.0 * far, far, self.left == 0, {}
+
+    def _observation(self):
+        return np.array([self.position / 2], np.float32).clip(-1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise_hold, learns", [(0, True), (None, False)])
+def test_noise_that_is_held_reaches_what_is_far(noise_hold, learns, tmp_path):
+    """Six of six seeds against one of six, where the policy's mean moved by chance."""
+    returns = [
+        trained(
+            "sac", f"{__name__}:Far", tmp_path / f"run_{seed}", steps=4_000, seed=seed,
+            algo=dict(SMALL, discount=0.97, fixed_alpha=1.0),
+            agent={"hidden_sizes": [32], "args": {"noise_hold": noise_hold}},
+        )
+        for seed in (0, 1)
+    ]  # fmt: skip
+    assert (min(returns) == 100) == learns
 
 
 @pytest.mark.parametrize(
