@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 
 from rlpyt.envs.layers import EnvLike
+from rlpyt.envs.legacy_gym import LegacyGymEnv
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def get_state(env: EnvLike) -> dict[str, Any] | None:
     """Return the state of a wrapped environment, or ``None`` if a layer is not supported."""
     layers = _wrappers(env)
     simulator = _get_simulator(_bare(env))
-    if simulator is None or any(type(w).__name__ not in WRAPPER_ATTRIBUTES for w in layers):
+    if simulator is None or not all(_is_known(wrapper) for wrapper in layers):
         return None
     rng = getattr(_bare(env), "_np_random", None)
     return {
@@ -95,20 +96,29 @@ def _set_attributes(env: object, state: Mapping[str, Any], known: Sequence[str])
 
 
 def _bare(env: object) -> Any:
-    """Return the unwrapped environment; old ones may lack ``unwrapped``."""
-    return getattr(env, "unwrapped", env)
+    """Return what is inside Gymnasium's wrappers; ``unwrapped`` would skip wrappers of others."""
+    return _layers(env)[-1]
 
 
 def _names(env: object) -> list[str]:
-    return [type(layer).__name__ for layer in (*_wrappers(env), _bare(env))]
+    return [type(layer).__name__ for layer in _layers(env)]
 
 
 def _wrappers(env: object) -> list[Any]:
-    layers = []
-    while isinstance(env, gymnasium.Wrapper):
-        layers.append(env)
-        env = env.env
+    return _layers(env)[:-1]
+
+
+def _layers(env: object) -> list[Any]:
+    layers = [env]
+    while isinstance(layers[-1], gymnasium.Wrapper):
+        layers.append(layers[-1].env)
     return layers
+
+
+def _is_known(wrapper: object) -> bool:
+    """Return True if the state of this wrapper is in the table; a custom one may have its name."""
+    module, name = type(wrapper).__module__, type(wrapper).__name__
+    return module.startswith(("gymnasium.", "rlpyt.")) and name in WRAPPER_ATTRIBUTES
 
 
 def _get_simulator(env: Any) -> Any:
@@ -131,6 +141,9 @@ def _set_simulator(env: Any, state: Mapping[str, Any]) -> None:
 
 def _get_own(env: object) -> dict[str, Any] | None:
     """Return the result of the environment's own ``get_state``, if it has a matching one."""
+    env = env.env if isinstance(env, LegacyGymEnv) else env
+    if inspect.getattr_static(env, "get_state", None) is None:  # nor that of an inner environment
+        return None
     get, set_ = getattr(env, "get_state", None), getattr(env, "set_state", None)
     if not callable(get) or not callable(set_):
         return None

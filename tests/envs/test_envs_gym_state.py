@@ -128,6 +128,50 @@ def test_custom_environments_define_two_methods_for_their_state():
         assert other.get_state() is None
 
 
+class ClipReward(gymnasium.Wrapper):
+    """A custom wrapper with the name of one of Gymnasium's, and a state."""
+
+    def reset(self, **kwargs):
+        self.steps = 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        self.steps += 1
+        observation, reward, *others = self.env.step(action)
+        return observation, reward / self.steps, *others
+
+
+class Forwarding:
+    """A custom wrapper of no library, which forwards attributes; it counts steps."""
+
+    def __init__(self, env):
+        self.env, self.steps = env, 0
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
+
+    def reset(self, **kwargs):
+        self.steps = 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        self.steps += 1
+        observation, reward, *others = self.env.step(action)
+        return observation, reward / self.steps, *others
+
+
+TimeLimit = type("TimeLimit", (ClipReward,), {"__module__": __name__})
+
+
+@pytest.mark.parametrize("wrapper", [ClipReward, TimeLimit, Forwarding])
+@pytest.mark.parametrize("make_env", [Drifts, lambda: gymnasium.make("CartPole-v1")])
+def test_custom_wrappers_have_no_known_state(make_env, wrapper):
+    env = GymEnvWrapper(wrapper(make_env()))
+    env.reset()
+    env.step(np.int64(1))
+    assert env.get_state() is None
+
+
 def test_a_state_of_another_env_is_refused():
     env = make("CartPole-v1")
     env.reset()

@@ -414,6 +414,32 @@ def test_a_chain_resumes_exactly():
     assert VectorWrapper(make_vec("Pendulum-v1", 2)).get_state() is None
 
 
+def test_custom_wrappers_have_a_known_state_if_they_save_it():
+    class Fades(VectorWrapper):
+        def _begin(self, observation, rows):
+            self.steps = getattr(self, "steps", np.zeros(self.n))
+            self.steps[rows] = 0
+            return observation
+
+        def _follow(self, step):
+            self.steps += 1
+            return step._replace(reward=step.reward / self.steps)
+
+    class Saved(Fades):
+        def _get_own(self):
+            return {"steps": self.steps.copy()}
+
+        def _set_own(self, state):
+            self.steps = state["steps"].copy()
+
+    envs, saved, again = Fades(oracle()), Saved(oracle()), Saved(oracle())
+    run(envs, T=3), run(saved, T=3)
+    assert envs.get_state() is None and StandardizeObservation(envs).get_state() is None
+    again.set_state(saved.get_state())
+    action = np.zeros(3, np.int64)
+    assert (again.step(action).reward == saved.step(action).reward).all()
+
+
 def test_no_rows_begin_nothing():
     envs = StandardizeObservation(FrameStack(TimeAwareObservation(EpisodeMonitor(oracle())), 2))
     envs.reset()

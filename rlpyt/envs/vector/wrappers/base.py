@@ -15,7 +15,8 @@ class VectorWrapper(VectorEnv):
 
     A subclass overrides `_begin`, called once for each episode's first observation, and `_follow`,
     called once for each step. State of running episodes is saved by `_get_own` and `_set_own`,
-    statistics of the data by `_get_learnt` and `_set_learnt`.
+    statistics of the data by `_get_learnt` and `_set_learnt`. Without one of these a custom wrapper
+    may have state that is not saved, so that a resumed run starts new episodes.
 
     Args:
         env: a `VectorEnv`, or environments supported by `adapt`.
@@ -71,8 +72,8 @@ class VectorWrapper(VectorEnv):
         self.env.seed(seeds)
 
     def get_state(self) -> dict[str, Any] | None:
-        """Return the inner state and the wrapper's own; ``None`` if there is no inner state."""
-        inner = self.env.get_state()
+        """Return the inner state and the wrapper's own; ``None`` if one of them is not known."""
+        inner = self.env.get_state() if self._saves_state() else None
         if inner is None:
             return None
         own = {"own": self._get_own(), "learnt": self._get_learnt()}
@@ -114,6 +115,11 @@ class VectorWrapper(VectorEnv):
     def close(self) -> None:
         """Close the inner environments."""
         self.env.close()
+
+    def _saves_state(self) -> bool:
+        cls, base = type(self), VectorWrapper
+        defined = cls._get_own is not base._get_own or cls._get_learnt is not base._get_learnt
+        return defined or cls.__module__.startswith("rlpyt.")
 
     def _get_own(self) -> dict[str, Any]:
         return {}
