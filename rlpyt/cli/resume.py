@@ -111,7 +111,7 @@ def _is_complete(run_dir: Path, options: RunOptions) -> bool:
     """Return True if a run has all its steps, and its evaluation if one is wanted."""
     if not rundir.has_rows(run_dir):
         return False
-    steps = read_progress(run_dir)["Diagnostics/CumSteps"]
+    steps = read_progress(run_dir).get("Diagnostics/CumSteps", [0.0])  # an edited file lacks them
     batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
     has_evaluation = not options.eval_episodes or (run_dir / rundir.EVALUATION).exists()
     return bool(has_evaluation and steps[-1] + batch > options.steps)

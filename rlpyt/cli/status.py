@@ -90,13 +90,14 @@ def run_status(run_dir: Path) -> dict[str, Any]:
     row, pid = last_row(table), lock.process()
     title, total = _described(run_dir)
     itr = next((row[name] for name in ITERATIONS if name in row), None)
-    batch = 0 if itr is None else row[STEPS] / (itr + 1)
+    steps = row.get(STEPS)  # missing if the file was edited or damaged
+    batch = 0 if itr is None or steps is None else steps / max(itr + 1, 1)
     return {
         "run": title,
         "owner": lock.owner(),
-        "steps": row.get(STEPS),
+        "steps": steps,
         "total_steps": total,
-        "complete": total - row.get(STEPS, 0) < batch,  # a run has whole batches
+        "complete": total - (steps or 0) < batch,  # a run has whole batches
         "steps_per_second": row.get(SPEED),
         "return": row.get("ReturnAverage"),
         "seconds_since_row": time.time() - table.stat().st_mtime if row else None,
@@ -179,8 +180,10 @@ def _name_of(process: psutil.Process) -> str:
 
 def _run_lines(found: Mapping[str, Any]) -> list[str]:
     """Return the status of a run as lines."""
-    steps, total = found["steps"] or 0, found["total_steps"]
-    parts = [f"{found['run']}: {steps:,.0f} of {total:,} steps"]
+    steps, total = found["steps"], found["total_steps"]
+    unknown = steps is None and found["seconds_since_row"] is not None
+    shown = "unknown number" if unknown else f"{steps or 0:,.0f}"
+    parts = [f"{found['run']}: {shown} of {total:,} steps"]
     parts += [f"{found['steps_per_second']:,.0f} steps/s"] if found["steps_per_second"] else []
     if found["seconds_since_row"] is not None:
         parts.append(f"newest row {duration(found['seconds_since_row'])} ago")

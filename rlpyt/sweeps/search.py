@@ -97,7 +97,7 @@ class Search:
         progress = _progress(run_dir)
         steps = progress.get("Diagnostics/CumSteps", np.array([]))
         values = progress.get(self.column, np.full(len(steps), np.nan))
-        return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(v)]
+        return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(at + v)]
 
     def better(self, values: Sequence[float]) -> list[int]:
         """Return the indices of values, best first."""

@@ -6,8 +6,9 @@ import time
 import pytest
 
 import rlpyt
-from rlpyt.cli import status
+from rlpyt.cli import resume, status
 from rlpyt.envs.toy import CountEnv
+from rlpyt.experiments.options import read_options
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,23 @@ def test_the_status_of_somebody_elses_run_imports_nothing(tmp_path, capsys):
     (tmp_path / "run" / "config.json").write_text(json.dumps({**config, "env": "no_module:Env"}))
     assert status.main([str(tmp_path / "run")]) == 0
     assert "a2c on no_module:Env" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("row", ["0,,3", "-1,5,3", "nan,nan,nan", "0,1e400,3", "0,six,3"])
+def test_a_row_without_its_steps_is_shown(row, tmp_path, capsys):
+    rlpyt.train("a2c", CountEnv, steps=64, run_dir=tmp_path / "run", sampler=dict(kind="serial"))
+    names = ["Iteration", "CumSteps", "StepsPerSecond"]
+    header = ",".join(f"Diagnostics/{name}" for name in names)
+    (tmp_path / "run" / "progress.csv").write_text(f"{header}\n{row}\n")
+    assert status.main([str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert f"{5 if '5' in row else 'unknown number'} of 64 steps" in shown or "nan" in row
+
+
+def test_a_table_without_the_column_of_steps_is_shown_and_resumed(tmp_path, capsys):
+    settings = dict(sampler=dict(kind="serial"), eval_episodes=0, video=False)
+    rlpyt.train("a2c", CountEnv, steps=64, run_dir=tmp_path / "run", **settings)
+    (tmp_path / "run" / "progress.csv").write_text("Diagnostics/Iteration\n0\n")
+    assert status.main([str(tmp_path / "run")]) == 0
+    assert "unknown number of 64 steps · newest row" in capsys.readouterr().out
+    assert not resume._is_complete(tmp_path / "run", read_options(tmp_path / "run"))
