@@ -82,7 +82,7 @@ def check_device(device: str) -> None:
 
 
 def _cuda_idx(device: str) -> int | None:
-    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d+))?", device)
+    known = re.fullmatch(r"cpu|cuda(?::(?P<index>\d{1,18}))?", device)
     if known is None:
         raise ValueError(f"device={device!r} must be cpu, cuda or cuda:N, such as cuda:0.")
     return None if device == "cpu" else int(known["index"] or 0)

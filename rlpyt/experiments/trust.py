@@ -23,6 +23,7 @@ from rlpyt.utils.logging.console import printable
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.recorded import main_name
 from rlpyt.utils.signed import is_signed, leaves, read_json
+from rlpyt.utils.text import digits
 
 _PARTS = ("agents", "algos", "curricula", "distributions", "envs", "es", "models", "replays")
 # Packages with parts. They may be imported for a name; none of their modules acts when imported.
@@ -123,7 +124,8 @@ def check(path: Path, document: Mapping[str, Any]) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and limit is not None and abs(value) > limit:
             raise DamagedFile(_too_much(path, f"{place}={value!r:.20}", f"at most {limit:,}"))
-        if any(int(at) >= MAX_ITEMS for at in re.findall(r"\[(\d+)\]", place)):
+        found = map(digits, re.findall(r"\[(\d+)\]", place))
+        if any(at is None or at >= MAX_ITEMS for at in found):
             raise DamagedFile(_too_much(path, keys, f"a list of at most {MAX_ITEMS} items"))
         if number and name.endswith("sizes"):
             layers.setdefault(keys, []).append(value)

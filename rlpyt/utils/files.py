@@ -13,6 +13,7 @@ from typing import BinaryIO
 import psutil
 
 from rlpyt.errors import DamagedFile
+from rlpyt.utils.text import digits
 
 
 @contextmanager
@@ -96,9 +97,10 @@ def remove_leftovers(directory: Path) -> None:
     Call this only while no other process on another machine writes there.
     """
     for path in directory.glob(".*.tmp-*"):
-        pid = path.name.rpartition("-")[2]
-        is_pid = pid.isdecimal() and int(pid[:20]) < 2**31
-        if is_pid and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
+        pid = digits(path.name.rpartition("-")[2])
+        if pid is None or pid >= 2**31:
+            continue
+        if pid == os.getpid() or not psutil.pid_exists(pid):
             shutil.rmtree(path, ignore_errors=True)  # neither of a file nor of a link
             with suppress(OSError):
                 path.unlink()

@@ -22,3 +22,14 @@ def duration(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def digits(text: str) -> int | None:
+    """Return the number that a text of at most 18 decimal digits is, ``None`` for other texts.
+
+    ``int`` refuses some texts for which ``str.isdigit`` is True, and those of 4,301 digits.
+
+    >>> digits("012"), digits("-1"), digits("\N{SUPERSCRIPT TWO}")
+    (12, None, None)
+    """
+    return int(text) if text.isdecimal() and len(text) <= 18 else None

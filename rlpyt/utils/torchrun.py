@@ -3,6 +3,8 @@
 import os
 from dataclasses import dataclass
 
+from rlpyt.utils.text import digits
+
 NO_RUN_ID = ("", "none")  # values of torchrun without a run ID
 OWN = ("RANK", "WORLD_SIZE")  # set only by torchrun
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
@@ -67,6 +69,7 @@ def is_first() -> bool:
 
 def _number(name: str, default: int) -> int:
     value = os.environ.get(name, str(default))
-    if not value.isdigit():
+    number = digits(value)
+    if number is None:
         raise ValueError(f"the environment variable {name}={value!r} must be a whole number.")
-    return int(value)
+    return number

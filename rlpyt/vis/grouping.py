@@ -18,6 +18,7 @@ from typing import Any
 
 from rlpyt.utils.names import flattened, labels, nearest
 from rlpyt.utils.signed import SIGNATURE, read_json
+from rlpyt.utils.text import digits
 from rlpyt.vis.progress import PathLike, find_runs
 
 # Written by the command line, by loggers, by sweeps, and by runners in scripts.
@@ -68,7 +69,8 @@ class RunRecord:
         """The seed, else the ID in the directory's name, else that name."""
         named = re.fullmatch(r"run_(.+)", self.path.name)
         seed = self.settings.get("seed", named[1] if named else self.path.name)
-        return seed if isinstance(seed, int) else int(seed) if str(seed).isdigit() else str(seed)
+        number = seed if isinstance(seed, int) else digits(str(seed))
+        return str(seed) if number is None else number
 
 
 def read_runs(*paths: PathLike, group_by: Sequence[str] = ()) -> list[RunRecord]:

@@ -14,7 +14,7 @@ import torch
 import rlpyt
 from rlpyt.cli.main import main
 from rlpyt.envs.gym import make
-from rlpyt.errors import RlpytError
+from rlpyt.errors import DamagedFile, RlpytError
 from rlpyt.experiments import hub, trust
 from rlpyt.experiments.options import RunOptions, read_config
 from rlpyt.experiments.push import write_model
@@ -393,6 +393,12 @@ def test_only_known_parts_take_paths():
             if own and trust._is_class_of_part(cls):
                 found |= {x for x in inspect.signature(cls).parameters if PATHS.search(x)}
     assert found == {"checkpoint_dir"}  # which is replaced
+
+
+@pytest.mark.parametrize("key", ["x[" + "9" * 5000 + "]", "x[100000000]"])
+def test_keys_that_look_like_long_lists_are_refused(key):
+    with pytest.raises(DamagedFile, match="a list of at most"):
+        trust.check(Path("config.json"), {"algo": {key: 1}})
 
 
 def test_own_runs_need_no_flag_and_changed_ones_do(here, capsys):

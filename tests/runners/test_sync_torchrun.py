@@ -77,9 +77,10 @@ def test_places_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("RANK", "4")
     with pytest.raises(ValueError, match="RANK=4 .*WORLD_SIZE=4"):
         torchrun.place()
-    monkeypatch.setenv("RANK", "first")
-    with pytest.raises(ValueError, match="RANK='first'"):
-        torchrun.place()
+    for value in ("first", "-1", "\N{SUPERSCRIPT TWO}", "9" * 5000):
+        monkeypatch.setenv("RANK", value)
+        with pytest.raises(ValueError, match=f"RANK='{value}' must be a whole number"):
+            torchrun.place()
     monkeypatch.setenv("MASTER_PORT", "abc")
     with pytest.raises(ValueError, match="MASTER_PORT='abc'"):
         torchrun.place()

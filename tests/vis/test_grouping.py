@@ -177,6 +177,12 @@ def test_variant_files_give_settings_and_damaged_ones_a_warning(tmp_path):
         assert read_settings(run) == {"name": "x"}
 
 
+@pytest.mark.parametrize("seed", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "1.5", ""])
+def test_seeds_that_are_not_whole_numbers_stay_texts(seed):
+    assert RunRecord(Path("run"), {"seed": seed}).seed == seed
+    assert RunRecord(Path("run"), {"seed": "012"}).seed == 12
+
+
 def test_attempts_moved_aside_by_a_sweep_are_not_runs(tmp_path):
     make_run(tmp_path / "queue" / "00001" / "run_dir_of_attempt_1")
     kept = make_run(tmp_path / "v" / "run_0")

@@ -9,6 +9,7 @@ import psutil
 
 from rlpyt.utils.cgroups import CGROUPS, OWN_CGROUP, own_cgroups
 from rlpyt.utils.processes import available_cpus
+from rlpyt.utils.text import digits
 
 CPUS = Path("/sys/devices/system/cpu")
 
@@ -88,7 +89,7 @@ def egl_device(indices: Sequence[int]) -> str:
         indices: among the GPUs visible to this process.
     """
     names = names_of_gpus(indices[:1])
-    return names[0] if names and names[0].isdigit() else "".join(map(str, indices[:1]))
+    return names[0] if names and digits(names[0]) is not None else "".join(map(str, indices[:1]))
 
 
 def n_granted_cpus() -> int:
