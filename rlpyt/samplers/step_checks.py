@@ -59,7 +59,9 @@ def check_step(result: EnvStep, record: NamedArrayTuple) -> None:
 def float_leaves(*trees: object) -> list[Array]:
     """Return all floating-point leaves, flattened if that needs no copy."""
     leaves = [leaf for tree in trees for leaf in leaves_of(tree)]
-    floats = [leaf for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
+    # Single numbers, which are no arrays in numpy, count as well.
+    arrays: list[Any] = [x for x in leaves if isinstance(x, np.ndarray | np.generic)]
+    floats = [leaf for leaf in arrays if leaf.dtype.kind == "f"]
     return [leaf.reshape(-1) if leaf.flags.c_contiguous else leaf for leaf in floats]
 
 

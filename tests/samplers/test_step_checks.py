@@ -16,7 +16,9 @@ from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.errors import NonFiniteError, WorkerError
+from rlpyt.processes.status import ROW
 from rlpyt.samplers import step_checks
+from rlpyt.samplers.batch_checks import check_final_observations
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import make_env_batch
@@ -681,3 +683,10 @@ def test_an_agent_without_a_value_cannot_bootstrap(bootstrap_value):
         with pytest.raises(TypeError, match="NoValue .*value.*bootstrap"):
             sampler.initialize(NoValue(), seed=0, bootstrap_value=True)
     sampler.shutdown()
+
+
+def test_final_observations_that_are_numbers_are_checked_too():
+    context = CollectorContext()
+    with pytest.raises(NonFiniteError, match="final observation .* got nan"):
+        check_final_observations(np.array([0, np.nan], np.float32), [4, 7], context)
+    assert context.progress[ROW] == 7

@@ -12,12 +12,15 @@ DISABLED    returns the final observation, and waits        as NEXT_STEP; resets
 =========== =============================================== ========================================
 """
 
+import traceback
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import vector as gym_wrappers
 
 from rlpyt.envs.base import own_spaces
@@ -125,10 +128,11 @@ class GymnasiumVectorEnv(SourceAdapter):
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
         self._reset_cache.clear()
         self._over[:] = False
-        if seeds is None:
-            result = self.source.reset()
-        else:
-            result = self._reset_with(seeds)
+        try:
+            result = self.source.reset() if seeds is None else self._reset_with(seeds)
+        except Exception as error:
+            _raise_cause(self.source, error)
+            raise
         if not (isinstance(result, tuple) and len(result) == 2):
             raise UnsupportedVectorEnv(
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
@@ -146,10 +150,13 @@ class GymnasiumVectorEnv(SourceAdapter):
         if self._seed_list:
             try:
                 return self.source.reset(seed=seeds)
-            except Exception:  # the kind of exception depends on the class
+            except Exception as error:  # its kind depends on the class
                 if resets_by_known_code(self.source):
                     raise
                 self._seed_list = False
+                with suppress(Exception):
+                    return self.source.reset(seed=seeds[0])
+                raise error from None
         return self.source.reset(seed=seeds[0])
 
     def _source_reset_rows(self, rows: Rows) -> tuple[Any, Mapping[str, Any]]:
@@ -164,7 +171,11 @@ class GymnasiumVectorEnv(SourceAdapter):
         mask = np.zeros(self.n, bool)
         # The other rows have just been reset by the source.
         mask[self._reset_cache.missing(rows)] = True
-        observation, info = masked_reset(self.source, mask)
+        try:
+            observation, info = masked_reset(self.source, mask)
+        except Exception as error:
+            _raise_cause(self.source, error)
+            raise
         if FIELD in info and self._unread_masks is not None:
             self._unread_masks.check_reset()
         self._over[rows] = False
@@ -172,7 +183,11 @@ class GymnasiumVectorEnv(SourceAdapter):
 
     def _source_step(self, action: Native) -> Any:
         self._reset_cache.clear()
-        return self.source.step(action)
+        try:
+            return self.source.step(action)
+        except Exception as error:
+            _raise_cause(self.source, error)
+            raise
 
     def _before_waiting_step(self) -> None:
         if self.mode is DISABLED and self._over.any():
@@ -216,24 +231,33 @@ class GymnasiumVectorEnv(SourceAdapter):
         if isinstance(final, np.ndarray) and final.dtype == object:
             for i in rows:
                 one = final[i] if self._convert is None else self._convert(final[i])
-                self._check_numbers(one, result)
+                self._check_final(one, take_rows(result, int(i)))
                 put_rows(result, i, one)
         else:
             of_ended = take_rows(self._checked_observation(final, "final_obs of step"), rows)
-            self._check_numbers(of_ended, result)
+            self._check_final(of_ended, take_rows(result, rows))
             put_rows(result, rows, of_ended)
         if not self._final_differs:
             self._compare_final(take_rows(result, rows), take_rows(observation, rows))
         return result
 
-    def _check_numbers(self, final: Elements, result: Elements) -> None:
-        """Refuse final observations whose conversion would lose digits, as a category of 1.5."""
-        for new, leaf in zip(leaves_of(final), leaves_of(result)):
-            if not keeps_numbers(np.asarray(new), leaf.dtype):
-                raise UnsupportedVectorEnv(
-                    f"final_obs of {self.source} has {np.asarray(new).dtype} in place of "
-                    f"{leaf.dtype}; the conversion would lose digits."
-                )
+    def _check_final(self, final: Elements, like: Elements) -> None:
+        """Refuse final observations unlike others, as None, or a category of 1.5."""
+        if isinstance(like, tuple):
+            for part, other in zip(tuple(final), tuple(like), strict=True):
+                self._check_final(part, other)
+            return
+        new, dtype = np.asarray(final), like.dtype
+        if new.dtype.kind not in "biuf" or new.shape != like.shape:
+            got = "None" if final is None else f"{new.dtype} of shape {new.shape}"
+            raise UnsupportedVectorEnv(
+                f"final_obs of {self.source} is {got}, expected {dtype} of shape {like.shape}."
+            )
+        if not keeps_numbers(new, dtype):
+            raise UnsupportedVectorEnv(
+                f"final_obs of {self.source} has {new.dtype} in place of {dtype}; the conversion "
+                "would lose digits."
+            )
 
     def _compare_final(self, final: Elements, first: Elements) -> None:
         """Warn if the first final observations are the first ones of the next episodes."""
@@ -244,6 +268,27 @@ class GymnasiumVectorEnv(SourceAdapter):
                 "If the environments return the same array at every step, SAME_STEP overwrites the "
                 "final observation: return copies, or use AutoresetMode.NEXT_STEP."
             )
+
+
+def _raise_cause(envs: VectorEnv[Any, Any, Any], error: Exception) -> None:
+    """Name the environment whose observation `SyncVectorEnv` could not stack with the others.
+
+    Raises:
+        UnsupportedVectorEnv: this is the cause of the error.
+    """
+    frames = traceback.walk_tb(error.__traceback__)
+    if any(frame.f_globals.get("__name__") == concatenate.__module__ for frame, _ in frames):
+        space = envs.unwrapped.single_observation_space
+        for i, one in enumerate(getattr(envs.unwrapped, "_env_obs", ())):
+            try:
+                empty: Any = create_empty_array(space, 1)
+                concatenate(space, [one], empty)
+            except Exception:
+                got = "None" if one is None else f"{one!r:.80}"
+                raise UnsupportedVectorEnv(
+                    f"environment {i} of {envs} returned the observation {got}, expected an "
+                    f"element of {space}."
+                ) from error
 
 
 def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:

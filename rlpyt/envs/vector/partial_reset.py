@@ -21,7 +21,7 @@ from gymnasium.vector import (
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
-from rlpyt.envs.vector.base import Native
+from rlpyt.envs.vector.base import Native, UnsupportedVectorEnv
 
 KNOWN_RESETS = {
     SyncVectorEnv.reset,
@@ -109,7 +109,13 @@ def _works(envs: VectorEnv[Any, Any, Any], mask: NDArray[np.bool_]) -> bool:
 
 
 def _rows(envs: VectorEnv[Any, Any, Any], observation: Native) -> list[Any]:
-    return copy.deepcopy([*iterate(envs.observation_space, observation)])
+    try:
+        return copy.deepcopy([*iterate(envs.observation_space, observation)])
+    except (TypeError, ValueError) as error:
+        raise UnsupportedVectorEnv(
+            f"{envs} returned the observation {observation!r:.80}, expected an element of "
+            f"{envs.observation_space}: {error}"
+        ) from error
 
 
 def _equal(a: Native, b: Any) -> bool:

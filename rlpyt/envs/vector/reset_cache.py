@@ -48,8 +48,8 @@ class ResetCache:
         return missing
 
 
-def take_rows(observation: Elements, rows: Rows) -> Any:
-    """Return a copy of these rows of every leaf."""
+def take_rows(observation: Elements, rows: Rows | int) -> Any:
+    """Return a copy of these rows (or one row) of every leaf."""
     return buffer_func(observation, lambda leaf: leaf[rows])
 
 

@@ -397,3 +397,63 @@ def test_final_observations_that_a_reset_overwrites_are_said_once(Vector, Env, s
     run(envs, seeds=SEEDS[:2])
     envs.close()
     assert sum("return copies" in str(w.message) for w in recwarn) == said
+
+
+class NoneGym(gymnasium.Env):
+    """Returns None as the observation of a reset, of the 2nd step, or of the 3rd and last one."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, where, space):
+        self.where, self.observation_space = where, space
+
+    def reset(self, seed=None, options=None):
+        self.t = 0
+        return self.observation_space.sample() if self.where != "reset" else None, {}
+
+    def step(self, action):
+        self.t += 1
+        now = {"step": 2, "last": 3}.get(self.where) == self.t
+        return None if now else self.observation_space.sample(), 0.0, self.t == 3, False, {}
+
+
+BOX, SCALAR = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Box(-1, 1, ())
+
+
+@pytest.mark.parametrize("mode", [SAME_STEP, NEXT_STEP, DISABLED])
+@pytest.mark.parametrize("where", ["reset", "step", "last"])
+@pytest.mark.parametrize("space", [BOX, SCALAR, gymnasium.spaces.Discrete(3)])
+def test_none_as_an_observation_is_refused_by_name(space, where, mode):
+    makers = [lambda: NoneGym("", space), lambda: NoneGym(where, space)]
+    envs = adapt(SyncVectorEnv(makers, autoreset_mode=mode))
+    final = where == "last" and mode is SAME_STEP
+    said = "final_obs of .* is None" if final else "environment 1 of .* the observation None, exp"
+    with pytest.raises(UnsupportedVectorEnv, match=said):
+        envs.reset()
+        for _ in range(3):
+            envs.step(np.zeros(2, np.int64))
+
+
+def test_errors_of_an_environment_are_raised_as_they_are():
+    def fails(*args, **kwargs):
+        raise ValueError("from the environment")
+
+    source = SyncVectorEnv([lambda: NoneGym("", BOX)] * 2, autoreset_mode=SAME_STEP)
+    source.envs[1].reset = fails
+    with pytest.raises(ValueError, match="^from the environment$"):
+        adapt(source).reset()
+
+
+def test_a_final_observation_of_another_shape_is_refused():
+    class Short(SyncVectorEnv):
+        def step(self, actions):
+            *results, info = super().step(actions)
+            if "final_obs" in info:
+                info["final_obs"][:] = [np.zeros(1, np.float32)] * 2
+            return *results, info
+
+    envs = adapt(Short([lambda: NoneGym("", BOX)] * 2, autoreset_mode=SAME_STEP))
+    envs.reset()
+    with pytest.raises(UnsupportedVectorEnv, match=r"float32 of shape \(1,\), expected .*\(2,\)"):
+        for _ in range(3):
+            envs.step(np.zeros(2, np.int64))
