@@ -69,7 +69,8 @@ class Policy:
         Raises:
             TypeError: a part of the observation is not an array of numbers.
             ValueError: a part is missing or has another shape, is a floating-point number where the
-                policy reads integers or is outside of their bounds, or a mask allows no action.
+                policy reads integers or is outside of their bounds, or a mask allows no action; or
+                the state has another number of arrays, or of other shapes.
         """
         outputs = [x[0] for x in self._function(self.inputs(observation, state, reward))]
         n = len(self._action_paths)
@@ -80,7 +81,7 @@ class Policy:
         self, observation: Any, state: Sequence[Array] | None = None, reward: float = 0.0
     ) -> list[Array]:
         """Return the arguments of ``__call__``, [1, ...], for those of ``act``."""
-        states = iter(self.initial_state if state is None else state)
+        states = iter(self.initial_state if state is None else self._checked(state))
         arrays = []
         for entry in self._inputs:
             if "path" in entry:
@@ -104,6 +105,22 @@ class Policy:
             arrays.append(array[None])
         return arrays
 
+    def _checked(self, state: Any) -> tuple[Array, ...]:
+        """Return a state, whose arrays `inputs` compares with the declared ones.
+
+        Raises:
+            ValueError: it has another number of arrays than `initial_state`.
+        """
+        n, given = len(self.initial_state), tuple(state) if np.iterable(state) else (state,)
+        if len(given) != n:
+            names = ", ".join(x["name"] for x in self._inputs if "initial" in x)
+            expected = f"{n} arrays ({names})" if n else "no arrays, since the policy has no memory"
+            raise ValueError(
+                f"the state must have {expected}, as act returned it, got {len(given)} arrays. At "
+                "the start of an episode give None."
+            )
+        return given
+
     def __call__(self, *inputs: Array) -> dict[str, Array]:
         """Evaluate a batch.
 
@@ -113,7 +130,15 @@ class Policy:
         Returns:
             Outputs [B, ...] by name: "action"; "next_state..." of policies with memory; and the
             parameters of the distribution, whose mode is the action.
+
+        Raises:
+            ValueError: the number of arrays is another.
         """
+        if len(inputs) != len(self._inputs):
+            names = ", ".join(entry["name"] for entry in self._inputs)
+            raise ValueError(
+                f"the policy takes {len(self._inputs)} arrays ({names}), got {len(inputs)}."
+            )
         return dict(zip(self._outputs, self._function(inputs), strict=True))
 
 
