@@ -36,6 +36,7 @@ CHUNK = 2**28  # bytes of one message of a large state
 ANSWER_S = 1.0  # seconds after torch's own time limit, whose error says more
 POLL_S = 0.02  # between two reads of the store while waiting for a rank
 LOCALHOST = "127.0.0.1"
+LOOPBACK_S = 10.0  # time limit for a connection of this process to itself
 ENV_SECRET = "RLPYT_SECRET"  # shared by the machines of a run
 LOOPBACK = "lo" if sys.platform.startswith("linux") else "lo0"
 
@@ -243,8 +244,10 @@ def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
         port: port to listen on; ``None``: a free one.
 
     Raises:
+        RankError: the loopback interface is missing.
         RuntimeError: the port is in use.
     """
+    _check_loopback()
     try:
         # Not by torch, which would listen on all interfaces.
         listener = socket.create_server((LOCALHOST, port or 0))
@@ -262,6 +265,27 @@ def serve_store(port: int | None, world_size: int, timeout_s: float) -> Any:
         wait_for_workers=False,
         master_listen_fd=listener.detach(),  # the store closes it
     )
+
+
+def _check_loopback() -> None:
+    """Check that programs on this machine can connect to each other.
+
+    Without a network, as in some containers, a program can listen there, but torch would try to
+    connect until its time limit.
+
+    Raises:
+        RankError: they cannot.
+    """
+    try:
+        with socket.create_server((LOCALHOST, 0)) as listener:
+            socket.create_connection(listener.getsockname(), LOOPBACK_S).close()
+    except OSError as error:
+        raise RankError(
+            f"ranks cannot connect to each other at {LOCALHOST}: {error}. Enable the loopback "
+            f"interface (ip link set {LOOPBACK} up), run the container with a network, or train "
+            "with one rank.",
+            rank=0,
+        ) from error
 
 
 def join_store(port: int, world_size: int, timeout_s: float) -> Any:
@@ -311,11 +335,14 @@ def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:
     If RLPYT_SECRET is set, rank 0 and the other ranks prove to each other that they know it.
 
     Raises:
-        RankError: a rank's RLPYT_SECRET differs from rank 0's.
+        RankError: a rank's RLPYT_SECRET differs from rank 0's, or the loopback interface is
+            missing.
         RankTimeout: a rank did not connect within ``timeout_s``.
         RuntimeError: no rank serves a store there, or another program uses the port.
     """
     where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    if os.environ["MASTER_ADDR"] in (LOCALHOST, "localhost"):
+        _check_loopback()
     wait = timedelta(seconds=timeout_s)
     try:
         store, _, _ = _call_within(timeout_s, lambda: next(rendezvous("env://", timeout=wait)))

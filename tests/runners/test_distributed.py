@@ -1,5 +1,6 @@
 """Time limits while ranks connect, and counts of their collective operations."""
 
+import errno
 import socket
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from rlpyt.errors import RankTimeout
-from rlpyt.runners.distributed import Ranks, join_store, torchrun_store
+from rlpyt.errors import RankError, RankTimeout
+from rlpyt.runners.distributed import Ranks, join_store, serve_store, torchrun_store
 from rlpyt.utils.processes import start_context
 
 
@@ -104,3 +105,16 @@ def test_messages_between_two_of_three_ranks_do_not_count_as_collectives(tmp_pat
     start_context("forkserver")  # which imports torch once for all
     arguments = (str(tmp_path / "store"),)
     torch.multiprocessing.start_processes(exchange, arguments, 3, start_method="forkserver")
+
+
+def test_ranks_without_a_loopback_interface_end_at_once(monkeypatch):
+    def unreachable(*args, **kwargs):  # as by `unshare --net`
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(socket, "create_connection", unreachable)
+    with pytest.raises(RankError, match=r"Network is unreachable\. Enable the loopback interface"):
+        serve_store(None, 2, 5.0)
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    with pytest.raises(RankError, match="Enable the loopback interface"):
+        torchrun_store(0, 2, 5.0)
