@@ -14,12 +14,12 @@ def counted(low: int, noun: str, high: int | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration, rounded down.
+    """Return a duration, rounded down; 0 if it is negative, as after a clock was set back.
 
-    >>> duration(18.7), duration(3_723)
-    ('00:18', '1:02:03')
+    >>> duration(18.7), duration(3_723), duration(-3)
+    ('00:18', '1:02:03', '00:00')
     """
-    minutes, seconds = divmod(int(seconds), 60)
+    minutes, seconds = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
 
