@@ -336,6 +336,11 @@ def _as_float(reward: SupportsFloat, env: object) -> float:
         if isinstance(reward, str):
             raise TypeError
         return float(reward)
+    except OverflowError:
+        raise TypeError(
+            f"{env}.step() returned a reward ({type(reward).__name__}) beyond the range of floats. "
+            "Return float(reward), of moderate size."
+        ) from None
     except (TypeError, ValueError):
         raise TypeError(
             f"{env}.step() returned reward {reward!r:.80} ({type(reward).__name__}), expected a "

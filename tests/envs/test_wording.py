@@ -76,6 +76,14 @@ MESSAGES = {
             "Return float(reward); sum several rewards."
         ),
     ),
+    "huge reward": (
+        TypeError,
+        lambda: stepped(reward=10**5000),
+        (
+            "<Returns instance>.step() returned a reward (int) beyond the range of floats. Return "
+            "float(reward), of moderate size."
+        ),
+    ),
     "end of an episode": (
         TypeError,
         lambda: stepped(terminated="no"),
