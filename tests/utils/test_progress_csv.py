@@ -7,6 +7,7 @@ import pytest
 
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.progress_csv import NewRows, last_row, read_progress
+from rlpyt.utils.logging.sinks import CsvSink
 
 STEPS, RETURN = "Diagnostics/CumSteps", "ReturnAverage"
 
@@ -112,3 +113,13 @@ def test_new_rows_start_again_when_the_file_is_replaced(tmp_path, shorter):
     content = "a\n1\n" if shorter else "a,b\n1,\n2,\n3,4\n"
     write_text(path, content)
     assert rows.read() == [(1, {"a": 1}), (2, {"a": 2}), (3, {"a": 3, "b": 4})][: 3 - 2 * shorter]
+
+
+def test_a_table_saved_by_a_spreadsheet_keeps_its_first_column(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_bytes(b"\xef\xbb\xbfDiagnostics/CumSteps,b\r\n1,2\r\n")
+    assert list(read_progress(path)) == ["Diagnostics/CumSteps", "b"]
+    assert last_row(path) == {"Diagnostics/CumSteps": 1.0, "b": 2.0}
+    assert NewRows(path).read() == [(1, {"Diagnostics/CumSteps": 1.0, "b": 2.0})]
+    sink = CsvSink(path, append=True)
+    assert sink.columns == ["Diagnostics/CumSteps", "b"]

@@ -87,7 +87,7 @@ def last_row(
             lines = _complete_lines(file.read())
     except (OSError, DamagedFile):
         return {}
-    names = cells_of(header.decode(errors="replace").rstrip("\r\n"))
+    names = cells_of(header.decode("utf-8-sig", "replace").rstrip("\r\n"))
     first = 0 if start == len(header) else 1  # the first line read may lack its beginning
     found: dict[str, float] = {}
     wanted = set(names)
@@ -168,7 +168,7 @@ def cells_of(line: str) -> list[str]:
 
 def _complete_lines(content: bytes) -> list[str]:
     """Return the lines that end with a newline, without it."""
-    lines = content.decode(errors="replace").split("\n")[:-1]
+    lines = content.decode("utf-8-sig", "replace").split("\n")[:-1]  # spreadsheets write a mark
     return [line.rstrip("\r") for line in lines]
 
 

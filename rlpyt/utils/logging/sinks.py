@@ -226,7 +226,7 @@ class CsvSink:
         content = read_regular(self.path, MAX_PROGRESS_BYTES)
         end = content.rfind(b"\n") + 1
         try:
-            rows = list(csv.reader(io.StringIO(content[:end].decode(), newline="")))
+            rows = list(csv.reader(io.StringIO(content[:end].decode("utf-8-sig"), newline="")))
         except (UnicodeDecodeError, csv.Error) as error:
             raise DamagedFile(
                 f"{self.path} is damaged ({error}). Delete its damaged lines, or the file."
