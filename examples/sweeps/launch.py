@@ -7,8 +7,8 @@ down, `rlpyt sweep DIRECTORY` resumes the sweep.
 
     python examples/sweeps/launch.py
 
-Without a launch script: learning_rates.yaml, search.yaml (Optuna) and population.yaml
-(population-based training) in this directory are started by `rlpyt sweep FILE`.
+Without a launch script: learning_rates.yaml and search.yaml (Optuna) in this directory are started
+by `rlpyt sweep FILE`.
 """
 
 from pathlib import Path

@@ -52,7 +52,6 @@ class Job:
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json beside job.json
     total_steps: int | None = None  # environment steps of the complete run
     retries: int = 1  # after failures
-    continues: bool = False  # True if it continues with files of other jobs in run_dir
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,6 @@ class Source:
     called in the launcher's thread.
     """
 
-    noun = "run"  # the word for a job in messages
-
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """Add a job to the sweep and return it; None if there is none now."""
         return None
@@ -330,7 +328,7 @@ class Launcher:
 
     def _progress(self) -> str:
         over = sum(state not in ("queued", "running") for state in self._states.values())
-        return f"{over} of {counted(self._total(), self.source.noun)}"
+        return f"{over} of {counted(self._total(), 'run')}"
 
     def _total(self) -> int:
         return max(len(self._states), self.source.n_jobs())
@@ -368,7 +366,7 @@ def next_attempt(
     if before and has_checkpoint:
         command = spec.resume or spec.command
         env[ENV_RESUME] = str(run_dir)
-    elif not spec.continues and run_dir.exists() and any(run_dir.iterdir()):
+    elif run_dir.exists() and any(run_dir.iterdir()):
         _move_aside(run_dir, job.path / f"{ASIDE}{len(before)}")
     if spec.variant:
         save_variant(spec.variant, run_dir.parent)

@@ -122,7 +122,7 @@ class OptunaSearch(Source):
         values = {key: suggest(trial, key, draw) for key, draw in space.items()}
         left = [seed for seed in self.runs.spec.seeds if seed not in seeds]
         try:
-            added = self.runs.add(f"trial_{number}", values, left, {TRIAL: number})
+            added = self.runs.add(number, values, left)
         except (ValueError, TypeError) as error:
             warnings.warn(f"trial {number} skipped, invalid settings: {error}")
             self._fail(number)

@@ -1,6 +1,5 @@
 """Plans of sweeps: what ``rlpyt sweep FILE`` would run, before it starts."""
 
-import math
 import os
 import shlex
 import sys
@@ -13,7 +12,7 @@ from rlpyt.experiments.rundir import ROOT
 from rlpyt.sweeps.directory import About
 from rlpyt.sweeps.expansion import RLPYT, expand, jobs_of, setting_for
 from rlpyt.sweeps.jobs import Job
-from rlpyt.sweeps.search import Search, any_options, read_search
+from rlpyt.sweeps.search import Search, read_search
 from rlpyt.sweeps.search_results import short_text
 from rlpyt.sweeps.slots import (
     Slot,
@@ -118,9 +117,6 @@ def _resources_in(spec: SweepSpec) -> Resources:
 
 def _describe_runs(spec: SweepSpec, search: Search) -> str:
     """Return a summary: ``a search by optuna, 20 trials of 2 seeds each``."""
-    if search.method == "pbt":
-        each = counted(math.ceil(any_options(spec).steps / search.interval_steps), "segment")
-        return f"a search by pbt, {counted(search.population, 'run')} of {each} each"
     seeds = counted(len(spec.seeds), "seed")
     return f"a search by optuna, {counted(search.trials, 'trial')} of {seeds} each"
 
@@ -151,9 +147,8 @@ def _example(spec: SweepSpec, search: Search, share: Slot) -> list[str]:
     rng = stream(search.seed, "example")
     values: dict[str, Any] = {key: draw.draw(rng) for key, draw in spec.sample.items()}
     values_text = ", ".join(f"{key}={short_text(value)}" for key, value in values.items())
-    name = "member_0" if search.method == "pbt" else "trial_0"
     try:
-        setting = setting_for(spec, values, name, spec.seeds[0])
+        setting = setting_for(spec, values, "trial_0", spec.seeds[0])
     except (ValueError, TypeError) as error:
         return [f"for example {values_text}, which is invalid: {error}"]
     [job] = jobs_of(spec, [setting], share)

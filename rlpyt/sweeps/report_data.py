@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import ABOUT, QUEUE
-from rlpyt.sweeps.search import MEMBER, TRIAL
+from rlpyt.sweeps.search import TRIAL
 from rlpyt.sweeps.slots import describe_share
 from rlpyt.sweeps.view import RETURN, RunView, SweepView, read_sweep
 from rlpyt.utils.files import read_regular
@@ -142,7 +142,7 @@ def _of_sweep(view: SweepView, group_by: Sequence[str], y: str) -> tuple[list[En
             [RunRecord(one.run_dir, one.settings) for one in view.runs]
         )
         if view.about.search and view.runs:
-            keys = [key for key in (TRIAL, MEMBER) if key in view.runs[0].settings]
+            keys = [TRIAL]
     views = list(view.runs)
     if y != RETURN:
         rows = [last_row(one.run_dir / "progress.csv", newest=[y]) for one in views]

@@ -25,20 +25,12 @@ from rlpyt.utils.names import UnknownName, suggestion
 from rlpyt.vis.scores import read_evaluation
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
-TRIAL = "trial"  # mark of a run: number of its trial
-MEMBER, ROUND, FROM = "member", "round", "from"  # of a segment; FROM: whose checkpoint
-ENDS = "ends"  # environment steps at the end of a segment
-MARKS = (TRIAL, MEMBER, ROUND, FROM, ENDS)  # added to the settings of runs by a search
+TRIAL = "trial"  # setting that a search adds to its runs: number of the trial
 # Packages that Optuna does not install.
 REQUIRED_PACKAGES: Mapping[str, tuple[str, ...]] = {
     "cmaes": ("cmaes",),
     "gp": ("torch", "scipy"),
     "qmc": ("scipy",),
-}
-# Keys of a single method.
-METHOD_KEYS = {
-    "optuna": ("trials", "sampler", "pruner", "startup_trials", "warmup_steps", "storage"),
-    "pbt": ("population", "interval_steps", "quantile", "perturb", "resample"),
 }
 
 
@@ -50,21 +42,16 @@ class Search:
         ValueError: a value is out of range.
     """
 
-    method: Literal["optuna", "pbt"] = "optuna"  # or pbt: population-based training
+    method: Literal["optuna"] = "optuna"
     metric: str = EVALUATION  # evaluation: mean return after training; or a column of progress.csv
     direction: Literal["maximize", "minimize"] = "maximize"
     seed: int = setting(0, ge=0, doc="of the proposed values")
-    trials: int = setting(20, ge=1, doc="(optuna) settings to try, each with all seeds")
-    sampler: Literal["tpe", "random", "cmaes", "gp", "qmc"] = "tpe"  # (optuna)
-    pruner: Literal["none", "median", "halving", "hyperband"] = "median"  # (optuna)
-    startup_trials: int = setting(5, ge=0, doc="(optuna) complete trials before median ends any")
-    warmup_steps: int = setting(0, ge=0, doc="(optuna) steps of a run before it may be ended")
-    storage: str = ""  # (optuna) URL of the study's database; by default a file of the sweep
-    population: int = setting(8, ge=2, doc="(pbt) number of members")
-    interval_steps: int = setting(20_000, ge=1, doc="(pbt) steps between two comparisons")
-    quantile: float = setting(0.25, gt=0, le=0.5, doc="(pbt) fraction of the worst, replaced")
-    perturb: float = setting(1.2, gt=1, le=10, doc="(pbt) factor or divisor of numbers")
-    resample: float = setting(0.25, ge=0, le=1, doc="(pbt) probability of a new draw instead")
+    trials: int = setting(20, ge=1, doc="settings to try, each with all seeds")
+    sampler: Literal["tpe", "random", "cmaes", "gp", "qmc"] = "tpe"
+    pruner: Literal["none", "median", "halving", "hyperband"] = "median"
+    startup_trials: int = setting(5, ge=0, doc="complete trials before median ends any")
+    warmup_steps: int = setting(0, ge=0, doc="steps of a run before it may be ended")
+    storage: str = ""  # URL of the study's database; by default a file of the sweep
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -99,11 +86,6 @@ class Search:
         values = progress.get(self.column, np.full(len(steps), np.nan))
         return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(at + v)]
 
-    def better(self, values: Sequence[float]) -> list[int]:
-        """Return the indices of values, best first."""
-        sign = -1 if self.direction == "maximize" else 1
-        return sorted(range(len(values)), key=lambda i: sign * values[i])
-
 
 def read_search(spec: SweepSpec) -> Search:
     """Read and check the key ``search`` of a sweep file.
@@ -121,41 +103,25 @@ def read_search(spec: SweepSpec) -> Search:
             given[key] = fitted_setting(key, value, hints[key])
             Search(**{key: given[key]})  # checks its range
     search = Search(**given)
-    other = "pbt" if search.method == "optuna" else "optuna"
-    for key in given:
-        misplaced = key in METHOD_KEYS[other]
-        spec.refuse(f"search.{key}", misplaced, f"{key} is for method: {other}")
     spec.refuse("search", not spec.sample, "nothing to search; give distributions in sample")
     spec.refuse("grid", bool(spec.grid), "a search has no grid; use choice in sample")
-    unused = "n_samples is for sweeps without search; see trials and population"
+    unused = "n_samples is for sweeps without search; see trials"
     spec.refuse("n_samples", spec.n_samples != 1, unused)
-    for key in spec.sample:
-        spec.refuse(f"sample.{key}", key in MARKS, f"{key} is reserved for the search")
-    pbt = search.method == "pbt"
-    spec.refuse("together", pbt and spec.together > 1, "together is not for method: pbt")
-    if search.method == "optuna":
-        with spec.blaming("search"):
-            import_optuna()
-        with spec.blaming("search.sampler"):
-            _check_packages(search.sampler)
-    else:
-        from rlpyt.sweeps.population import check_population
-
-        check_population(spec, search)
+    reserved = f"{TRIAL} is reserved for the search"
+    spec.refuse(f"sample.{TRIAL}", TRIAL in spec.sample, reserved)
+    with spec.blaming("search"):
+        import_optuna()
+    with spec.blaming("search.sampler"):
+        _check_packages(search.sampler)
     return search
 
 
 def source_of(sweep: SweepDirectory, share: Slot) -> Source:
     """Return the source of a search's runs."""
-    spec = spec_of(sweep)
-    search, runs = read_search(spec), SearchRuns(sweep, spec, share)
-    if search.method == "pbt":
-        from rlpyt.sweeps.population import PopulationSearch
-
-        return PopulationSearch(runs, search)
     from rlpyt.sweeps.optuna_search import OptunaSearch
 
-    return OptunaSearch(runs, search)
+    spec = spec_of(sweep)
+    return OptunaSearch(SearchRuns(sweep, spec, share), read_search(spec))
 
 
 def spec_of(sweep: SweepDirectory) -> SweepSpec:
@@ -197,28 +163,20 @@ class SearchRuns:
 
     def add(
         self,
-        log_dir: str,
+        trial: int,
         values: Mapping[str, Any],
         seeds: Sequence[int],
-        marks: Mapping[str, Any],
-        **changes: Any,
     ) -> list[JobDirectory]:
-        """Add a run with these values of the searched settings for each seed.
-
-        Args:
-            marks: additional settings of the jobs.
-            **changes: of the jobs' attributes.
+        """Add a run of a trial with these values of the searched settings for each seed.
 
         Raises:
             ValueError, TypeError: the values are invalid; nothing is added.
         """
-        made = [setting_for(self.spec, values, log_dir, seed) for seed in seeds]
+        made = [setting_for(self.spec, values, f"trial_{trial}", seed) for seed in seeds]
         jobs = jobs_of(self.spec, made, self.share, first=self._next)
         self._next += len(jobs)
-        return [
-            self.sweep.add(replace(job, settings={**job.settings, **marks}, **changes))
-            for job in jobs
-        ]
+        marked = [replace(job, settings={**job.settings, TRIAL: trial}) for job in jobs]
+        return [self.sweep.add(job) for job in marked]
 
     def dir_of(self, job: JobDirectory) -> Path:
         """Return the directory of a job's run."""

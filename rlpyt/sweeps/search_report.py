@@ -10,7 +10,6 @@ import numpy as np
 
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.report_page import Cell, Section, figure, number, setting
-from rlpyt.sweeps.search import ENDS, FROM, MEMBER
 from rlpyt.sweeps.search_results import Results, read_results, scored, short_text
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.names import labels
@@ -33,8 +32,6 @@ def search_sections(directory: Path, trust: bool = False) -> list[Section]:
         return []
     try:
         results = read_results(sweep, trust)
-        if results.search.method == "pbt":
-            return [_best(results), _trials(results)]
         return [_best(results), *_optuna_plots(results), _trials(results)]
     except ImportError:
         raise
@@ -50,8 +47,6 @@ def _best(results: Results) -> Section:
         return {"title": "Best setting", "text": "No run has a score yet."}
     rows = [[key, short_text(value)] for key, value in best.settings.items()]
     about = f"{best.name}: {metric} {best.score:.6g}, {results.search.direction}d."
-    if results.search.method == "pbt":
-        about += " Settings of its last segment."
     table = {"head": ["setting", "value"], "rows": rows}
     return {"title": "Best setting", "about": about, "tables": [table], "pre": best.command}
 
@@ -75,11 +70,8 @@ def _optuna_plots(results: Results) -> list[Section]:
 
 def _trials(results: Results) -> Section:
     state = {"complete": "done", "fail": "failed"}
-    title, about = "Trials", "All proposed settings; a score is the mean over seeds."
+    about = "All proposed settings; a score is the mean over seeds."
     keys = list(results.space)
-    if results.search.method == "pbt":
-        title, about = "Segments", 'Members at their ends; "from": whose checkpoint was continued.'
-        keys = [MEMBER, FROM, ENDS, *keys]
     rows = [
         [
             number(trial.number),
@@ -90,7 +82,7 @@ def _trials(results: Results) -> Section:
         for trial in results.trials
     ]
     table = {"head": ["number", "state", results.search.metric, *keys], "rows": rows}
-    return {"title": title, "about": about, "tables": [table]}
+    return {"title": "Trials", "about": about, "tables": [table]}
 
 
 def _setting(value: object) -> Cell:

@@ -11,7 +11,7 @@ from rlpyt.errors import UntrustedFile
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
 from rlpyt.sweeps.optuna_search import DATABASE, storage_url, study_name
-from rlpyt.sweeps.search import MEMBER, TRIAL, Search, import_optuna, read_search, spec_of
+from rlpyt.sweeps.search import TRIAL, Search, import_optuna, read_search, spec_of
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.files import check_regular, write_text
 
@@ -24,18 +24,14 @@ class Best:
 
     settings: Mapping[str, Any]  # by their dotted names
     score: float  # value of the metric, a mean over seeds
-    name: str  # of the trial or member
+    name: str  # of the trial
     run_dir: str  # of its first run
-    # Trains with these settings; or evaluates the agent of a member, whose settings changed.
-    command: str
+    command: str  # that trains with these settings
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting proposed by Optuna, or a segment of a population with the number of its job.
-
-    ``value`` is None unless it is complete. The settings of a segment include its member.
-    """
+    """A setting proposed by Optuna; ``value`` is None unless it is complete."""
 
     number: int
     state: str
@@ -49,9 +45,9 @@ class Results:
 
     search: Search
     space: Mapping[str, Draw]  # by dotted names
-    trials: Sequence[Trial]  # or the segments of a population, in their order
+    trials: Sequence[Trial]
     importances: Mapping[str, float]  # of settings for the score, sum 1; empty with few trials
-    best: Best | None  # None before a trial or segment is complete
+    best: Best | None  # None before a trial is complete
 
 
 def read_results(sweep: SweepDirectory, trust: bool = True) -> Results:
@@ -68,17 +64,11 @@ def read_results(sweep: SweepDirectory, trust: bool = True) -> Results:
         Exception: any error of Optuna or its database, if that is damaged.
     """
     spec = spec_of(sweep)
-    search, jobs, importances = read_search(spec), sweep.jobs(), {}
-    if search.method == "pbt":
-        trials = [_segment(job) for job in jobs]
-        # The agents of the last segments can be evaluated.
-        candidates = list({one.settings[MEMBER]: one for one in trials}.values())
-    else:
-        study = _open_study(sweep, search, trust)
-        trials = candidates = _trials(study, jobs, spec.sample)
-        importances = _importances(study, trials)
-    best = _best(sweep, search, jobs, candidates, spec.sample)
-    return Results(search, spec.sample, trials, importances, best)
+    search, jobs = read_search(spec), sweep.jobs()
+    study = _open_study(sweep, search, trust)
+    trials = _trials(study, jobs, spec.sample)
+    best = _best(sweep, search, jobs, trials, spec.sample)
+    return Results(search, spec.sample, trials, _importances(study, trials), best)
 
 
 def write_best(sweep: SweepDirectory) -> list[str]:
@@ -90,10 +80,9 @@ def write_best(sweep: SweepDirectory) -> list[str]:
     content = {**asdict(best), "metric": results.search.metric}
     write_text(sweep.path / BEST, json.dumps(content, indent=2) + "\n")
     what = ", ".join(f"{key}={short_text(value)}" for key, value in best.settings.items())
-    verb = "Evaluate it" if results.search.method == "pbt" else "Train with it"
     return [
         f"Best: {best.name}, {results.search.metric} {best.score:.6g}: {what}",
-        f"{verb}: {best.command}",
+        f"Train with it: {best.command}",
     ]
 
 
@@ -156,12 +145,6 @@ def _importances(study: Any, trials: Sequence[Trial]) -> dict[str, float]:
     return {key: float(value) for key, value in found.items()}
 
 
-def _segment(job: JobDirectory) -> Trial:
-    from rlpyt.sweeps.population import read_standing
-
-    return Trial(job.job.number, job.state(), read_standing(job).get("score"), job.job.settings)
-
-
 def _best(
     sweep: SweepDirectory,
     search: Search,
@@ -172,13 +155,11 @@ def _best(
     known = scored(trials)
     if not known:
         return None
-    best, score = known[search.better([score for _, score in known])[0]]
-    job = next(j for j in jobs if j.job.settings.get(TRIAL, j.job.number) == best.number)
+    choose = max if search.direction == "maximize" else min
+    best, score = choose(known, key=lambda one: one[1])
+    job = next(j for j in jobs if j.job.settings[TRIAL] == best.number)
     run_dir = str(sweep.path / job.job.run_dir)
     settings = {key: best.settings[key] for key in space}
-    if search.method == "pbt":
-        name, command = f"member {best.settings[MEMBER]}", shlex.join(["rlpyt", "eval", run_dir])
-        return Best(settings, score, name, run_dir, command)
     command = shlex.join(["rlpyt", "train", "--config", run_dir])
     if not job.job.config:  # a script
         attempts = job.attempts()

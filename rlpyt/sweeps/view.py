@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class SweepView:
     launcher: str  # description of the active launcher; empty without one
     paused: bool  # True if no further run starts
     waits: str  # reason why no run starts now; empty if there is none
-    runs: tuple[RunView, ...]  # in the order of the queue; the segments of a member are one run
+    runs: tuple[RunView, ...]  # in the order of the queue
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs in each state, in the order of ``STATES``."""
@@ -81,7 +81,7 @@ def read_sweep(directory: Path | str) -> SweepView:
     """
     sweep = SweepDirectory(directory)
     about = sweep.about
-    runs = _joined([_view(sweep.path, job) for job in sweep.jobs()])
+    runs = [_view(sweep.path, job) for job in sweep.jobs()]
     used = max((attempt.slot for run in runs for attempt in run.attempts), default=0) + 1
     return SweepView(
         directory=sweep.path,
@@ -92,17 +92,6 @@ def read_sweep(directory: Path | str) -> SweepView:
         waits=sweep.waits_for(),
         runs=tuple(runs),
     )
-
-
-def _joined(views: list[RunView]) -> list[RunView]:
-    """Merge jobs that continue the same run: the newest, with the attempts of all."""
-    found: dict[Path, RunView] = {}
-    for view in views:
-        before = found.setdefault(view.run_dir, view)
-        if before is not view:
-            attempts, seconds = (*before.attempts, *view.attempts), before.seconds + view.seconds
-            found[view.run_dir] = replace(view, attempts=attempts, seconds=seconds)
-    return list(found.values())
 
 
 def _view(root: Path, directory: JobDirectory) -> RunView:

@@ -27,7 +27,6 @@ from rlpyt.experiments.registry import algorithm_named, base_algorithm, import_n
 from rlpyt.experiments.settings import default_options, plain_fields
 from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.hooks import Hook
-from rlpyt.sweeps.population import EndsAt
 from rlpyt.utils.checks import setting
 from rlpyt.utils.logging.lock import RunDirectoryError
 from rlpyt.utils.names import UnknownName
@@ -191,6 +190,17 @@ def test_classes_train_and_are_loaded_by_name(tmp_path):
         **SERIAL,
     )  # fmt: skip
     assert resumed.itr == 3
+
+
+class EndsAt(Hook):
+    """Stops training after the last iteration that ends within ``steps``."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def on_iteration(self, runner, itr):
+        if runner.cum_steps + runner.itr_batch_size > self.steps:
+            runner.request_stop()
 
 
 def test_a_resumed_run_keeps_its_seed_and_warns_of_another(tmp_path):

@@ -20,8 +20,6 @@ from rlpyt.sweeps.plan import plan_sweep
 from rlpyt.sweeps.report import write_report
 from rlpyt.sweeps.search import Search, read_search
 from rlpyt.sweeps.search_results import read_results, write_best
-from rlpyt.sweeps.start import _summary, launcher_of
-from rlpyt.sweeps.view import read_sweep
 from tests.sweeps.searching import SLOTS, carry_out, score_of, source, sweep_at, write_file
 
 ROOT = Path(__file__).parents[2]
@@ -43,26 +41,12 @@ def write(directory, **keys):
         ({"search": "{trials: 0}"}, 5, "trials=0 must be at least 1"),
         ({"search": "{pruner: middle}"}, 5, "median.*middle"),
         ({"search": "{sampler: tpi}"}, 5, "tpe.*tpi"),
-        ({"search": "{method: genetic}"}, 5, "optuna, pbt.*genetic"),
+        ({"search": "{method: genetic}"}, 5, "optuna.*genetic"),
         ({"search": "{direction: up}"}, 5, "maximize.*up"),
         ({"search": "{storage: study.db}"}, 5, "must be a URL"),
-        ({"search": "{population: 3}"}, 5, "population is for method: pbt"),
-        ({"search": "{method: pbt, interval_steps: 1500, trials: 3}"}, 5, "trials is for method"),
         ({"search": "{}", "sample": ""}, 4, "nothing to search"),
         ({"search": "{}", "grid": "{algo.epochs: [1, 2]}"}, 6, "a search has no grid"),
         ({"search": "{}", "n_samples": "3"}, 6, "n_samples is for sweeps without"),
-        ({"search": "{method: pbt, quantile: 0.7}"}, 5, "quantile=0.7"),
-        ({"search": "{method: pbt, perturb: 1}"}, 5, "perturb=1"),
-        ({"search": "{method: pbt, resample: -1}"}, 5, "resample=-1"),
-        ({"search": "{method: pbt, interval_steps: 4000}"}, 5, "below the 4000 steps"),
-        ({"search": "{method: pbt, interval_steps: 100}"}, 5, "at least one batch of 256"),
-        ({"search": "{method: pbt}", "together": "2"}, 6, "together is not for method: pbt"),
-        ({"search": "{method: pbt, interval_steps: 2000}", "seeds": "2"}, 6, "takes one seed"),
-        (
-            {"search": "{method: pbt}", "sample": "{sampler.batch_B: {choice: [8, 16]}}"},
-            4,
-            "sampler.batch_B cannot change",
-        ),
     ],
 )  # fmt: skip
 def test_invalid_searches_are_refused_with_their_line(tmp_path, changes, line, words):
@@ -73,9 +57,7 @@ def test_invalid_searches_are_refused_with_their_line(tmp_path, changes, line, w
     assert re.search(words, str(caught.value)), caught.value
 
 
-def test_scripts_refuse_populations_and_reserved_setting_names(tmp_path):
-    with pytest.raises(ValueError, match="yaml:1: .*scripts"):
-        plan_sweep(write_file(tmp_path, "{method: pbt}"), SLOTS)
+def test_scripts_refuse_reserved_setting_names(tmp_path):
     with pytest.raises(ValueError, match="yaml:2: trial"):
         plan_sweep(write_file(tmp_path, sample="trial: {integer: [0, 5]}"), SLOTS)
 
@@ -135,23 +117,6 @@ def test_a_dry_run_shows_the_space_and_an_example_run(tmp_path, capsys):
 def test_examples_in_docstrings_run():
     result = doctest.testmod(plan)
     assert result.attempted and not result.failed
-
-
-def test_planned_and_actual_numbers_of_population_runs_agree(tmp_path, capsys):
-    path = write(tmp_path, **TRAIN, search="{method: pbt, population: 3, interval_steps: 1500}")
-    main([str(path), "--dry-run", "--slots", SLOTS])
-    assert "a search by pbt, 3 runs of 3 segments each, " in capsys.readouterr().out
-    sweep = sweep_at(tmp_path / "sweep", path)
-    population = source(sweep)
-    assert population.n_jobs() == 9
-    for _ in range(3):
-        job = population.next(sweep)
-        carry_out(sweep, job, 1.0)
-        (sweep.path / job.job.run_dir / "checkpoint").mkdir()
-        population.ended(job, "done")
-    view = read_sweep(sweep.path)
-    launcher = launcher_of(sweep, say=print)
-    assert len(view.runs) == 3 and _summary(launcher).startswith("3 runs: 3 done.")
 
 
 @pytest.fixture
@@ -257,23 +222,3 @@ def test_the_report_of_a_search_without_results(tmp_path):
     study.next(sweep)
     assert "No run has a score yet" in write_report(sweep.path).read_text(encoding="utf-8")
     assert write_best(sweep) == ["No run has a score yet."]
-
-
-def test_the_report_of_a_population(tmp_path):
-    path = write(tmp_path, **TRAIN, search="{method: pbt, population: 3, interval_steps: 1500}")
-    sweep = sweep_at(tmp_path / "sweep", path)
-    population = source(sweep)
-    for i in range(9):
-        job = population.next(sweep)
-        (sweep.path / job.job.run_dir / "checkpoint").mkdir(parents=True, exist_ok=True)
-        carry_out(sweep, job, [1.0, 2.0, 3.0][i % 3], [(1000, 1.0), (2000, 2.0)])
-        population.ended(job, "done")
-    results = read_results(sweep)
-    assert [one.settings["from"] for one in results.trials] == [0, 1, 2, 2, 1, 2, 2, 1, 2]
-    assert results.best.name == "member 2" and "rlpyt eval" in results.best.command
-    text = write_report(sweep.path).read_text(encoding="utf-8")
-    table = text.partition("<h2>Segments</h2>")[2].partition("</table>")[0]
-    cells = re.findall(r"<t[hd](?: [^>]*)?>(.*?)</t[hd]>", table)
-    head, rows = cells[:7], [cells[i : i + 7] for i in range(7, len(cells), 7)]
-    assert head == ["number", "state", "evaluation", "member", "from", "ends", "algo.learning_rate"]
-    assert rows[3][2:6] == ["1", "0", "2", "3000"] and "done" in rows[3][1] and len(rows) == 9

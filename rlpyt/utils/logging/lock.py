@@ -117,14 +117,10 @@ class RunLock:
         owner = self._written_owner()
         return owner.get("pid") if self.owner() and not _is_elsewhere(owner) else None
 
-    def forget(self, hosts: Collection[str] | None = None) -> None:
-        """Remove a lock whose owner on another host is known to have ended.
-
-        Args:
-            hosts: hosts whose processes have ended; None: any.
-        """
+    def forget(self, hosts: Collection[str]) -> None:
+        """Remove a lock whose owner is on one of these other hosts, where it has ended."""
         owner = self._written_owner()
-        if _is_elsewhere(owner) and (hosts is None or owner["host"] in hosts):
+        if _is_elsewhere(owner) and owner["host"] in hosts:
             self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> "RunLock":
