@@ -186,33 +186,6 @@ class BaseES:
         return sigma.copy() if sigma.ndim else float(sigma)
 
 
-class MirroredES(BaseES):
-    """Base of strategies whose candidates come in pairs: mean + sigma eps and mean - sigma eps.
-
-    Rows i and i + popsize / 2 are a pair (antithetic sampling).
-
-    Raises:
-        ValueError: popsize is odd; see also `BaseES`.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.popsize % 2:
-            raise ValueError(f"popsize={self.popsize} must be even: candidates come in pairs.")
-
-    def default_popsize(self) -> int:
-        """Return the default number of candidates, rounded up to an even number."""
-        return 2 * ((super().default_popsize() + 1) // 2)
-
-    def _sample(self) -> Array:
-        noise = self.rng.standard_normal((self.popsize // 2, self.n)) * self.stds
-        return np.concatenate([self.mean + noise, self.mean - noise])
-
-    def _halves(self, x: Array) -> tuple[Array, Array]:
-        """Return the first and the second elements of all pairs."""
-        return x[: self.popsize // 2], x[self.popsize // 2 :]
-
-
 def _checked_x0(x0: ArrayLike) -> Array:
     x = np.array(x0, np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():

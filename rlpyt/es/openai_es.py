@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rlpyt.es.base import Array, MirroredES
+from rlpyt.es.base import Array, BaseES
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.transforms import rank_transform
 
@@ -31,11 +31,12 @@ def adam_step(gradient: Array, m: Array, v: Array, t: int) -> tuple[Array, Array
     return step, m, v
 
 
-class OpenAIES(MirroredES):
+class OpenAIES(BaseES):
     """Gradient descent on the smoothed function E f(mean + sigma eps), with a scheduled sigma.
 
-    For many components and large populations. Candidates come in pairs, values are replaced by
-    their ranks, and Adam takes the steps.
+    For many components and large populations. Candidates come in pairs mean + sigma eps and mean -
+    sigma eps (antithetic sampling), rows i and i + popsize / 2. Values are replaced by their ranks,
+    and Adam takes the steps.
 
     Args:
         x0, sigma0, opts, popsize, seed: see `BaseES`; popsize must be even.
@@ -63,6 +64,8 @@ class OpenAIES(MirroredES):
         sigma_min: float = 0.01,
     ) -> None:
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
+        if self.popsize % 2:
+            raise ValueError(f"popsize={self.popsize} must be even: candidates come in pairs.")
         check_range("learning_rate", learning_rate, 0, open_low=True, finite=True)
         check_range("weight_decay", weight_decay, 0, finite=True)
         check_range("learning_rate_decay", learning_rate_decay, 0, 1, open_low=True)
@@ -75,10 +78,18 @@ class OpenAIES(MirroredES):
         self.sigma_decay, self.sigma_min = sigma_decay, sigma_min
         self._m, self._v = np.zeros(self.n), np.zeros(self.n)
 
+    def default_popsize(self) -> int:
+        """Return the default number of candidates, rounded up to an even number."""
+        return 2 * ((super().default_popsize() + 1) // 2)
+
     @property
     def stds(self) -> Array:
         """Standard deviation of each component, always sigma."""
         return np.full(self.n, self.sigma)
+
+    def _sample(self) -> Array:
+        noise = self.rng.standard_normal((self.popsize // 2, self.n)) * self.stds
+        return np.concatenate([self.mean + noise, self.mean - noise])
 
     def gradient(self, solutions: Array, values: Array) -> Array:
         """Estimate the gradient [n] of the smoothed function, from centered ranks of values.

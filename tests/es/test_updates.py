@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlpyt.es import ARS, CEM, CMAES, PEPG, OpenAIES
+from rlpyt.es import CEM, CMAES, OpenAIES
 from rlpyt.es.cmaes import default_rates
 from rlpyt.es.openai_es import adam_step
 
@@ -127,45 +127,8 @@ def test_adam_is_that_of_the_paper():
         assert x == pytest.approx([plain_x])
 
 
-def test_ars_steps_along_the_best_directions():
-    es = ARS([1.0, 2.0], 0.5, popsize=6, seed=0, learning_rate=0.1, top_frac=0.67)
-    mean, x = es.mean, es.ask()
-    plus, minus = np.array([3.0, 9.0, 5.0]), np.array([7.0, 8.0, 1.0])
-    es.tell(x, np.concatenate([plus, minus]))
-    delta = (x[:3] - mean) / 0.5
-    std = np.std([3.0, 7.0, 5.0, 1.0])  # directions 2 and 0 have the least of both values
-    step = (3 - 7) * delta[0] + (5 - 1) * delta[2]
-    assert es.mean == pytest.approx(mean - 0.1 / (2 * std) * step)
-    before = es.mean
-    es.tell(es.ask(), np.full(6, 2.0))
-    assert np.array_equal(es.mean, before)  # all the same: nothing to learn
-
-
-def test_pepg_moves_mean_and_standard_deviations():
-    es = PEPG([1.0, 2.0], 0.5, popsize=4, seed=0, learning_rate=0.1, std_learning_rate=0.2)
-    mean, x = es.mean, es.ask()
-    es.tell(x, [1.0, 4.0, 2.0, 3.0])  # ranks of pairs: (-1/2, -1/6) and (1/2, 1/6)
-    noise = x[:2] - mean
-    gradient = ((-0.5 + 1 / 6) * noise[0] + (0.5 - 1 / 6) * noise[1]) / 4
-    assert es.mean == pytest.approx(mean - 0.1 * gradient / (np.abs(gradient) + 1e-8))
-    curvature = (noise**2 - 0.25) / 0.5
-    change = -0.2 * (-1 / 3 * curvature[0] + 1 / 3 * curvature[1]) / 2
-    assert es.stds == pytest.approx(0.5 + np.clip(change, -0.1, 0.1))
-
-
-@pytest.mark.parametrize("cls", [OpenAIES, PEPG])
-def test_the_order_of_equal_candidates_has_no_effect(cls):
-    es = cls([1.0, 2.0], 0.5, popsize=8, seed=0)
+def test_the_order_of_equal_candidates_has_no_effect():
+    es = OpenAIES([1.0, 2.0], 0.5, popsize=8, seed=0)
     mean, stds = es.mean.copy(), es.result.stds
     es.tell(es.ask(), np.full(8, 3.0))
     assert es.mean == pytest.approx(mean) and es.result.stds == pytest.approx(stds)
-
-
-def test_standard_deviations_of_pepg_stay_above_zero():
-    es = PEPG([2.0, 1.0], 0.5, popsize=8, seed=1, max_change=0.99, std_learning_rate=50.0)
-    for _ in range(100):
-        x = es.ask()
-        es.tell(x, values_of(x))
-    assert (es.result.stds > 0).all() and np.isfinite(es.mean).all()
-    with pytest.raises(ValueError, match="max_change"):
-        PEPG([2.0, 1.0], 0.5, max_change=1.0)

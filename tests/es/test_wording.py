@@ -6,7 +6,7 @@ Other tests ask for the class of an error and for what it names; these rows are 
 import numpy as np
 import pytest
 
-from rlpyt.es import CMAES, PEPG
+from rlpyt.es import CMAES, OpenAIES
 from rlpyt.es.algo import CemAlgo, CmaesAlgo, OpenaiEsAlgo
 from tests.wording import check
 
@@ -30,7 +30,7 @@ MESSAGES = {
     ),
     "pairs": (
         ValueError,
-        lambda: PEPG(START, 0.5, opts={"popsize": 5}),
+        lambda: OpenAIES(START, 0.5, opts={"popsize": 5}),
         "popsize=5 must be even: candidates come in pairs.",
     ),
     "incomplete generation": (
