@@ -1,7 +1,7 @@
 """Write a report of a sweep, or of a directory of runs, as one HTML file: `rlpyt report DIR`.
 
-It contains learning curves, final scores with intervals, all runs, failures and configurations,
-and needs no server or network.
+It contains learning curves, final scores with intervals, all runs and failures, and needs no server
+or network.
 """
 
 import dataclasses

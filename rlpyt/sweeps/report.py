@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.sweeps.jobs import last_lines
-from rlpyt.sweeps.report_data import Entry, ReportData, moment, read_data
+from rlpyt.sweeps.report_data import ReportData, moment, read_data
 from rlpyt.sweeps.report_page import Cell, Section, figure, number, render, setting
 from rlpyt.sweeps.search_report import search_sections
 from rlpyt.utils.files import atomic_write
@@ -21,7 +21,7 @@ from rlpyt.version import VERSION
 from rlpyt.vis import style
 from rlpyt.vis.comparisons import draw_improvement, draw_intervals, draw_profile
 from rlpyt.vis.curves import draw_curves
-from rlpyt.vis.grouping import ENVIRONMENT_KEYS, natural_key, setting_text, varying_settings
+from rlpyt.vis.grouping import ENVIRONMENT_KEYS, natural_key, setting_text
 from rlpyt.vis.scores import Scores
 from rlpyt.vis.statistics import interquartile_mean, stratified_bootstrap
 
@@ -73,8 +73,6 @@ def _page(directory: Path, y: str, source: str, group_by: Sequence[str], trust: 
             {} if search else _comparisons(data),
             _runs(data),
             _failures(data),
-            _configurations(data),
-            _commands(data),
         ]
     if caught:
         notes = list(dict.fromkeys(str(warning.message) for warning in caught))
@@ -252,39 +250,6 @@ def _failures(data: ReportData) -> Section:
             if lines
         ],
     }
-
-
-def _configurations(data: ReportData) -> Section:
-    groups: dict[tuple[str, str], list[Entry]] = {}
-    for entry in data.entries:
-        groups.setdefault((entry.run.environment, entry.run.label), []).append(entry)
-    details = []
-    for environment, label in sorted(groups, key=natural_key):
-        entries = groups[environment, label]
-        first = next((e for e in entries if e.run.path.exists()), entries[0])
-        peers = [entry.run for entry in data.entries if entry.run.environment == environment]
-        known = first.run.settings
-        keys = [key for key in data.keys or varying_settings(peers) if key in known]
-        differing = {"head": ["setting", "value"], "rows": [[k, _setting(known[k])] for k in keys]}
-        every = {"title": f"All settings of {first.view.name}", "open": True, "pre": first.config()}
-        details.append(
-            {
-                "title": ", ".join(filter(None, [environment, label])),
-                "text": f"Runs: {', '.join(entry.view.name for entry in entries)}",
-                "tables": [differing] if keys else [],
-                "details": [every] if every["pre"] else [],
-            }
-        )
-    about = "Each variant: its runs, the settings that differ, and a complete configuration."
-    return {"title": "Configurations", "about": about, "details": details}
-
-
-def _commands(data: ReportData) -> Section:
-    rows = [[one.view.name, one.command, one.cwd] for one in data.entries if one.command]
-    table = {"head": ["run", "command", "directory"], "rows": rows}
-    every = {"title": "Commands of all runs", "tables": [table]}
-    commands = "\n".join(data.commands)
-    return {"title": "Reproduce", "pre": commands, "details": [every] if rows else []}
 
 
 def _setting(value: object) -> Cell:

@@ -1,24 +1,18 @@
 """Data of a report: the runs of a sweep, or of any directory, with their scores."""
 
-import json
 import math
-import os
-import shlex
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlpyt.errors import DamagedFile
 from rlpyt.sweeps.directory import ABOUT, QUEUE
 from rlpyt.sweeps.search import TRIAL
 from rlpyt.sweeps.slots import describe_share
 from rlpyt.sweeps.view import RETURN, RunView, SweepView, read_sweep
-from rlpyt.utils.files import read_regular
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.logging.progress_csv import last_row
-from rlpyt.utils.signed import MAX_BYTES
 from rlpyt.vis import grouping
 from rlpyt.vis.grouping import RunRecord, read_runs, read_settings
 from rlpyt.vis.scores import Scores, final_scores, read_evaluation
@@ -36,29 +30,6 @@ class Entry:
     run: RunRecord
     view: RunView
 
-    @property
-    def command(self) -> str:
-        """Return the command that repeats the run; empty if unknown."""
-        if self.view.attempts:
-            return shlex.join(self.view.attempts[0].command)
-        has_config = (self.run.path / grouping.CONFIG).exists()
-        return shlex.join(["rlpyt", "train", "--config", str(self.run.path)]) if has_config else ""
-
-    @property
-    def cwd(self) -> str:
-        """Return the command's working directory; without a sweep, the current one."""
-        return (self.view.attempts[0].cwd if self.view.attempts else None) or os.getcwd()
-
-    def config(self) -> str:
-        """Return all settings as JSON, empty if there are none."""
-        for name in (grouping.CONFIG, grouping.PARAMS):
-            try:
-                content = read_regular(self.run.path / name, MAX_BYTES)
-                return content.decode(errors="replace").strip()
-            except (OSError, DamagedFile):
-                continue
-        return json.dumps(dict(self.run.settings), indent=2) if self.run.settings else ""
-
 
 @dataclass(frozen=True)
 class ReportData:
@@ -70,7 +41,6 @@ class ReportData:
     scores: Scores | None  # final scores by variant
     by_run: Mapping[Path, float]  # final scores by run directory
     keys: Sequence[str]  # settings that differ between variants; empty if these have labels only
-    commands: Sequence[str]  # that reproduce and show these results
 
     def ranked(self, environment: str) -> list[str]:
         """Return an environment's variants, best first: by mean final score, else mean return."""
@@ -94,20 +64,16 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
 
     Warns of runs that are skipped or incomplete.
     """
-    shown = shlex.quote(str(directory))
     if (directory / QUEUE / ABOUT).is_file():
         view = read_sweep(directory)
         entries, keys = _of_sweep(view, group_by, y)
         title, facts = view.about.title, _facts_of_sweep(view)
-        commands = [*filter(None, [view.about.made_by]), f"rlpyt sweep {shown}"]
     else:
         entries, keys = _of_directory(directory, group_by, y), list(group_by)
         title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
-        commands = []
     grouping.warn_of_uneven_groups([e.run for e in entries if e.view.state != "queued"])
     scores, by_run = _scores(entries, y, source)
-    commands += [f"rlpyt plot {shown}", f"rlpyt report {shown}"]
-    return ReportData(title, facts, entries, scores, by_run, keys, commands)
+    return ReportData(title, facts, entries, scores, by_run, keys)
 
 
 def _scores(
@@ -157,6 +123,7 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
     return [
         ("Directory", str(view.directory)),
         ("Started", moment(view.about.made)),
+        *([("By", view.about.made_by)] if view.about.made_by else []),
         *([("Last run ended", moment(max(ends)))] if ends else []),
         ("Where", view.about.where + (f" ({', '.join(hosts)})" if hosts else "")),
         ("Slots", f"{view.n_slots} ({describe_share(view.about.resources)})"),
