@@ -27,7 +27,6 @@ class Report:
     score: Literal["auto", "evaluation", "last"] = "auto"
     # settings that define a variant, for example algo.learning_rate; by default those that differ
     group_by: tuple[str, ...] = ()
-    trust: bool = False  # connect to the database that the sweep file of a search names
 
 
 def main(args: Sequence[str]) -> int:
@@ -45,7 +44,6 @@ def main(args: Sequence[str]) -> int:
         command.y,
         command.score,
         command.group_by,
-        command.trust,
     )
     print(f"Saved to {path}")
     return 0

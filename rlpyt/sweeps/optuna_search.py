@@ -26,7 +26,7 @@ HYPERBAND_RUNGS = 27  # hyperband prunes no run before this fraction of its step
 class OptunaSearch(Source):
     """Source of runs: a trial for each setting, with a run for each seed.
 
-    The study is in a database, by default beside the queue, which ``optuna-dashboard`` can show.
+    The study is in a database beside the queue, which ``optuna-dashboard`` can show.
     After a killed launcher, the next one adds missing runs of proposed trials, and completes
     trials whose runs have ended meanwhile.
     """
@@ -209,10 +209,10 @@ def open_study(sweep: SweepDirectory, search: Search, steps: int | None = None) 
     }[search.sampler]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        storage = optuna.storages.RDBStorage(storage_url(sweep, search))
+        storage = optuna.storages.RDBStorage(f"sqlite:///{sweep.queue / DATABASE}")
         study = optuna.create_study(
             storage=storage,
-            study_name=study_name(sweep, search),
+            study_name=NAME,
             load_if_exists=True,
             direction=search.direction,
             sampler=sampler(),
@@ -233,16 +233,6 @@ def _pruner(search: Search, steps: int | None) -> Any:
         least = max(1, steps // HYPERBAND_RUNGS)
         return pruners.HyperbandPruner(min_resource=least, max_resource=steps)
     return pruners.NopPruner()
-
-
-def storage_url(sweep: SweepDirectory, search: Search) -> str:
-    """Return the URL of a sweep's study."""
-    return search.storage or f"sqlite:///{sweep.queue / DATABASE}"
-
-
-def study_name(sweep: SweepDirectory, search: Search) -> str:
-    """Return the study's name, unique in a database of many sweeps."""
-    return f"{sweep.path.name}-{sweep.about.made:.3f}" if search.storage else NAME
 
 
 def suggest(trial: Any, key: str, draw: Draw) -> Any:

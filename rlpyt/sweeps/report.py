@@ -36,7 +36,6 @@ def write_report(
     y: str = "ReturnAverage",
     source: str = "auto",
     group_by: Sequence[str] = (),
-    trust: bool = False,
 ) -> Path:
     """Write a report of a sweep's directory, or of one that holds runs; return its path.
 
@@ -45,7 +44,6 @@ def write_report(
         y: column of progress.csv that is the return.
         source: of final scores: "evaluation", "last" or "auto", see ``final_scores``.
         group_by: settings that distinguish variants; by default those that differ.
-        trust: connect to the database that the sweep file of a search names.
 
     Raises:
         FileNotFoundError: there are no runs.
@@ -53,7 +51,7 @@ def write_report(
         ImportError: matplotlib is not installed.
     """
     directory = Path(directory)
-    page = _page(directory, y, source, group_by, trust)
+    page = _page(directory, y, source, group_by)
     path = directory / "report.html" if output is None else Path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
@@ -61,11 +59,11 @@ def write_report(
     return path
 
 
-def _page(directory: Path, y: str, source: str, group_by: Sequence[str], trust: bool) -> str:
+def _page(directory: Path, y: str, source: str, group_by: Sequence[str]) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = read_data(directory, y, source, group_by)
-        search = search_sections(directory, trust)
+        search = search_sections(directory)
         sections = [
             *search,
             _curves(data, y),

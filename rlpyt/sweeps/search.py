@@ -51,14 +51,9 @@ class Search:
     pruner: Literal["none", "median", "halving", "hyperband"] = "median"
     startup_trials: int = setting(5, ge=0, doc="complete trials before median ends any")
     warmup_steps: int = setting(0, ge=0, doc="steps of a run before it may be ended")
-    storage: str = ""  # URL of the study's database; by default a file of the sweep
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.storage and "://" not in self.storage:
-            raise ValueError(
-                f"storage={self.storage!r} must be a URL, as sqlite:////home/me/studies.db."
-            )
 
     @property
     def column(self) -> str:

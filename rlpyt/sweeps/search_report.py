@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_SLICES = 9  # of the most important settings
 
 
-def search_sections(directory: Path, trust: bool = False) -> list[Section]:
+def search_sections(directory: Path) -> list[Section]:
     """Return the sections about a search; none for other sweeps, or for one that is damaged."""
     try:
         sweep = SweepDirectory(directory)
@@ -31,7 +31,7 @@ def search_sections(directory: Path, trust: bool = False) -> list[Section]:
     if not sweep.about.search:
         return []
     try:
-        results = read_results(sweep, trust)
+        results = read_results(sweep)
         return [_best(results), *_optuna_plots(results), _trials(results)]
     except ImportError:
         raise

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
 
-from rlpyt.errors import UntrustedFile
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.jobs import JobDirectory
-from rlpyt.sweeps.optuna_search import DATABASE, storage_url, study_name
+from rlpyt.sweeps.optuna_search import DATABASE, NAME
 from rlpyt.sweeps.search import TRIAL, Search, import_optuna, read_search, spec_of
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.files import check_regular, write_text
@@ -50,22 +49,17 @@ class Results:
     best: Best | None  # None before a trial is complete
 
 
-def read_results(sweep: SweepDirectory, trust: bool = True) -> Results:
-    """Read the results of a search.
-
-    Args:
-        trust: connect to the database that the sweep file names; otherwise only the sweep's own is
-            read, and nothing is written.
+def read_results(sweep: SweepDirectory) -> Results:
+    """Read the results of a search; nothing is written.
 
     Raises:
         ImportError: Optuna is missing.
-        UntrustedFile: the study is in another database.
         ValueError: the sweep file in the queue was changed and is invalid.
         Exception: any error of Optuna or its database, if that is damaged.
     """
     spec = spec_of(sweep)
     search, jobs = read_search(spec), sweep.jobs()
-    study = _open_study(sweep, search, trust)
+    study = _open_study(sweep)
     trials = _trials(study, jobs, spec.sample)
     best = _best(sweep, search, jobs, trials, spec.sample)
     return Results(search, spec.sample, trials, _importances(study, trials), best)
@@ -112,24 +106,17 @@ def _trials(study: Any, jobs: Sequence[JobDirectory], space: Mapping[str, Draw])
     ]
 
 
-def _open_study(sweep: SweepDirectory, search: Search, trust: bool) -> Any:
+def _open_study(sweep: SweepDirectory) -> Any:
     """Load the study; return None before the first launcher has created it."""
-    optuna, storage = import_optuna(), storage_url(sweep, search)
-    if search.storage and not trust:
-        raise UntrustedFile(
-            f"the study is in the database {search.storage}, which the sweep file names. If you "
-            "trust it, add --trust (in Python trust=True)."
-        )
-    own = sweep.queue / DATABASE
-    if not search.storage and not own.exists():
+    optuna, path = import_optuna(), sweep.queue / DATABASE
+    if not path.exists():
         return None
-    if not trust:
-        check_regular(own, links=False)
-        storage = optuna.storages.RDBStorage(
-            f"sqlite:///file:{quote(str(own))}?mode=ro&uri=true", skip_table_creation=True
-        )
+    check_regular(path, links=False)
+    storage = optuna.storages.RDBStorage(
+        f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", skip_table_creation=True
+    )
     try:
-        return optuna.load_study(study_name=study_name(sweep, search), storage=storage)
+        return optuna.load_study(study_name=NAME, storage=storage)
     except KeyError:
         return None
 

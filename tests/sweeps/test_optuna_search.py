@@ -392,17 +392,6 @@ def test_every_pruner_accepts_reports(tmp_path, pruner):
     assert len(states(sweep)) == 12
 
 
-def test_a_shared_database_keeps_sweeps_apart(tmp_path):
-    storage = f"sqlite:///{tmp_path}/shared.db"
-    path = write_file(tmp_path, f"{{trials: 2, storage: '{storage}'}}")
-    for place in ("a", "b"):
-        sweep = sweep_at(tmp_path / place / "sweep", path)
-        finish(sweep, source(sweep))
-        assert len(sweep.jobs()) == 2
-        time.sleep(0.002)
-    assert len(optuna.get_all_study_names(storage)) == 2
-
-
 def test_a_search_resumes_from_another_working_directory(tmp_path, monkeypatch):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, "{trials: 1}"))
     elsewhere = tmp_path / "elsewhere"
