@@ -120,10 +120,14 @@ def published(name: str = "") -> Results:
 def read_results(source: str | Path, column: str = RETURNS) -> Results:
     """Return the curves in a source.
 
+    Returns of runs are those of evaluations: the rows of a run that evaluates at intervals, else
+    the evaluation after training. Without any, they are those of training, which `differences`
+    tells.
+
     Args:
         source: a directory of runs; a .csv or .json file; "published", or an algorithm of
             `published`.
-        column: column of the runs' progress.csv.
+        column: column of the runs' progress.csv; another one than the default is taken as it is.
 
     Raises:
         FileNotFoundError, DamagedFile, UnknownName, ValueError: the source cannot be read.
@@ -134,25 +138,8 @@ def read_results(source: str | Path, column: str = RETURNS) -> Results:
     if path.suffix == ".json":
         return _read_dopamine(path)
     if path.exists():
-        return of_runs([path], column)
+        return _curves_of(read_runs(path), column, [path])
     return published("" if str(source) == "published" else str(source))
-
-
-def of_runs(paths: Sequence[Path], column: str = RETURNS) -> Results:
-    """Return the curves of runs, by label and environment.
-
-    Returns are those of evaluations: the rows of a run that evaluates at intervals, else the
-    evaluation after training. Without any, they are those of training, which `differences` tells.
-
-    Args:
-        paths: runs, or directories above them.
-        column: column of progress.csv; another one than the default is taken as it is.
-
-    Raises:
-        FileNotFoundError: there are none.
-        ValueError: no run has a number in this column.
-    """
-    return _curves_of(read_runs(*paths), column, paths)
 
 
 def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) -> Results:
