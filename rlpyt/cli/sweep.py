@@ -58,7 +58,7 @@ class Sweep:
     ] = None
     slots: str | None = None  # affinity code: hardware of the machine and of each run
     dry_run: bool = False  # list the runs without starting them
-    yes: bool = False  # do not ask for confirmation of a large number of runs
+    yes: bool = False  # start any number of runs, whatever the file's max_runs
 
 
 def main(args: Sequence[str]) -> int:
@@ -100,19 +100,15 @@ def _check_resume_flags(command: Sweep) -> None:
 
 
 def _plan(command: Sweep) -> "SweepPlan":
-    """Return the sweep of the file; exit if the user declines its number of runs."""
+    """Return the sweep of the file."""
     from rlpyt.sweeps.plan import plan_sweep
-    from rlpyt.utils.launching.run_limit import TooManyRuns, is_confirmed
+    from rlpyt.utils.launching.run_limit import TooManyRuns
 
     try:
         return plan_sweep(command.what, command.slots, any_number=command.yes)
     except TooManyRuns as error:
         error.args = (f"{error} To start all of them: --yes.",)
-        if command.dry_run:
-            raise
-        if not is_confirmed(error, str(command.what)):
-            raise SystemExit("Aborted.") from None
-    return plan_sweep(command.what, command.slots, any_number=True)
+        raise
 
 
 def _request(request: str, directory: Path) -> int:

@@ -20,7 +20,7 @@ from rlpyt.sweeps.jobs import Job, script_command
 from rlpyt.sweeps.places import CLIENT
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec
-from rlpyt.utils.launching.run_limit import TooManyRuns
+from rlpyt.utils.launching.run_limit import check_count
 from rlpyt.utils.launching.variant import Variant, identity, set_nested
 from rlpyt.utils.names import dir_names, flattened, labels
 from rlpyt.utils.seed import stream
@@ -59,10 +59,8 @@ def expand(spec: SweepSpec) -> list[Setting]:
             does not exist. Messages start with file and line.
         ImportError: an environment needs a package that is missing.
     """
-    n_runs = count(spec)
-    if n_runs > spec.max_runs:
-        with spec.blaming("max_runs"):
-            raise TooManyRuns(n_runs, spec.max_runs, "set max_runs if this is intended, or sample")
+    with spec.blaming("max_runs"):
+        check_count(count(spec), spec.max_runs, "set max_runs if this is intended, or sample")
     variants, log_dirs = _variants(spec)
     flats = _checked(spec, variants)
     _refuse_repeated(spec, flats, log_dirs)

@@ -66,8 +66,7 @@ def run_experiment(
         gpu_ids: indices of the GPUs; by default all.
         retries: number of retries of a failed call, with workers.
         say: called with each line of progress.
-        max_runs: above this number of calls a terminal asks for confirmation; without a terminal
-            the experiment is refused.
+        max_runs: above this number of calls the experiment is refused.
 
     Returns:
         Results of all calls, ordered by configuration, then seed.
@@ -82,7 +81,7 @@ def run_experiment(
     """
     seeds = _checked(run, config, seeds, log_dir)
     remedy = "pass max_runs to run_experiment if this is intended"
-    check_count(config.n_configs * len(seeds), max_runs, os.fspath(log_dir), remedy)
+    check_count(config.n_configs * len(seeds), max_runs, remedy)
     pairs = list(itertools.product(config.make_configs(), seeds))
     devices = itertools.cycle(_devices(use_gpu, gpu_ids))
     calls = [FunctionCall(one, seed, device) for (one, seed), device in zip(pairs, devices)]

@@ -105,8 +105,7 @@ def run_experiments(
         runs_args: additional arguments of each variant, after the common ones.
         set_egl_device: True to give runs the index of their GPU in ``EGL_DEVICE_ID``.
         retries: number of retries of a failed run.
-        max_runs: above this number a terminal asks for confirmation; without a terminal the
-            experiment is refused.
+        max_runs: above this number the experiment is refused.
 
     Returns:
         0 if all runs are done, 1 if one has failed; ``queue`` has their output.
@@ -120,7 +119,7 @@ def run_experiments(
             their checkpoints.
     """
     remedy = "pass max_runs to run_experiments if this is intended"
-    check_count(len(variants) * runs_per_setting, max_runs, experiment_title, remedy)
+    check_count(len(variants) * runs_per_setting, max_runs, remedy)
     jobs = script_jobs(
         script, runs_per_setting, variants, log_dirs, common_args, runs_args, retries
     )

