@@ -15,9 +15,8 @@ from typing import Any
 
 from rlpyt.errors import RlpytError
 from rlpyt.sweeps import supervisor
-from rlpyt.sweeps.jobs import Attempt
+from rlpyt.sweeps.jobs import Attempt, is_supervised
 from rlpyt.sweeps.slots import Slot
-from rlpyt.sweeps.supervisor import is_supervised
 
 EXECUTORS = ("local", "slurm", "ray")
 

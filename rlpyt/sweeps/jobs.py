@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlpyt.errors import USAGE, DamagedFile
-from rlpyt.sweeps.supervisor import attempt_file, boot, is_supervised
+from rlpyt.sweeps.supervisor import attempt_file, boot
+from rlpyt.sweeps.together_client import is_held
 from rlpyt.utils.files import check_regular, read_regular, write_text
 from rlpyt.utils.launching.variant import plain_value
 from rlpyt.utils.signed import read_json, schema_of
@@ -29,6 +30,11 @@ NOTES = ("told", "remote_id")  # of an attempt, each in its own file
 MAX_NOTE_BYTES = 10_000
 BEGIN = r"--- \S+ \S+ attempt \d+: "  # written by supervisors above the output of an attempt
 UNRECORDED_END = "its end was not recorded: the machine stopped, or its supervisor was killed"
+
+
+def is_supervised(job_dir: Path) -> bool:
+    """Return True if a supervisor, or a run that has outlived it, holds the job's lock."""
+    return is_held(job_dir / "lock")
 
 
 @dataclass(frozen=True)

@@ -69,21 +69,6 @@ def supervise(job_dir: Path, number: int) -> int:
     return code
 
 
-def is_supervised(job_dir: Path) -> bool:
-    """Return True if a supervisor, or a run that has outlived it, holds the job's lock."""
-    try:
-        lock = os.open(job_dir / "lock", os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
-
-
 def attempt_file(job_dir: Path, number: int) -> Path:
     """Return the path of an attempt's description and outcome."""
     return job_dir / f"attempt_{number}.json"

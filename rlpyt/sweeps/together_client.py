@@ -66,13 +66,11 @@ def name_of_process(place: Path) -> str:
 
 def is_held(path: Path) -> bool:
     """Return True if a process holds the lock of a file."""
-    try:
-        with open(path, "rb") as file:
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
+        except OSError:
+            return True
     return False
 
 

@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from rlpyt.utils.collections import own_containers
 from rlpyt.utils.files import write_text
 from rlpyt.utils.launching.run_limit import MAX_RUNS
 from rlpyt.utils.names import suggestion
@@ -77,9 +78,9 @@ def cross_variants(
     variants, log_dirs = [], []
     for prev_variant, prev_log_dir in zip(prev_variants, prev_log_dirs, strict=True):
         for one_each, dir_name in zip(values, dir_names, strict=True):
-            variant = _copied(prev_variant)
+            variant = own_containers(prev_variant)
             for key, value in zip(keys, one_each, strict=True):
-                set_nested(variant, key, _copied(value))
+                set_nested(variant, key, own_containers(value))
             variants.append(variant)
             log_dirs.append(str(PurePath(prev_log_dir) / dir_name))
     return variants, log_dirs
@@ -153,7 +154,7 @@ def update_config(default: Mapping[str, Any], variant: Mapping[str, Any]) -> dic
 def _updated(
     default: Mapping[str, Any], variant: Mapping[str, Any], parents: tuple[str, ...]
 ) -> dict[str, Any]:
-    config: dict[str, Any] = _copied(default)
+    config: dict[str, Any] = own_containers(dict(default))
     for key, value in variant.items():
         path = (*parents, key)
         if key not in default:
@@ -167,7 +168,7 @@ def _updated(
         elif isinstance(default[key], Mapping) and value is not None:
             raise TypeError(f"{_dotted(path)} must be a dictionary, got {value!r}.")
         else:
-            config[key] = _copied(value)
+            config[key] = own_containers(value)
     return config
 
 
@@ -216,13 +217,6 @@ def _check_unique(message: str, names: Sequence[str]) -> None:
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
         raise ValueError(f"{message} {', '.join(map(repr, repeated[:5]))}.")
-
-
-def _copied(tree: Any) -> Any:
-    """Return the tree with its dictionaries and lists copied and its leaves shared."""
-    if isinstance(tree, Mapping):
-        return {key: _copied(value) for key, value in tree.items()}
-    return [_copied(item) for item in tree] if isinstance(tree, list) else tree
 
 
 def plain_value(value: Any) -> Any:
