@@ -202,7 +202,7 @@ def scheduled_settings(options: RunOptions) -> list[str]:
     ]
 
 
-def type_of(name: str, known: Mapping[str, Any], kind: str = "setting") -> Any:
+def type_of(name: str, known: Mapping[str, Any]) -> Any:
     """Return the type of a setting, from those of :func:`setting_types`.
 
     Settings inside a dictionary (``env_args.gravity``) have the type ``Any``.
@@ -210,7 +210,6 @@ def type_of(name: str, known: Mapping[str, Any], kind: str = "setting") -> Any:
     Args:
         name: dotted name of the setting.
         known: types by name.
-        kind: word for ``name`` in the error message.
 
     Raises:
         UnknownName: the setting is unknown.
@@ -222,7 +221,7 @@ def type_of(name: str, known: Mapping[str, Any], kind: str = "setting") -> Any:
         hint = known.get(".".join(keys[:end]))
         if any(typing.get_origin(part) is dict for part in (hint, *typing.get_args(hint))):
             return Any
-    raise UnknownName(kind, name, known)
+    raise UnknownName("setting", name, known)
 
 
 def fitted(value: Any, hint: Any) -> Any:  # noqa: PLR0911 - a case per kind of type

@@ -4,17 +4,22 @@ import json
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlpyt.experiments.options import Settings
 from rlpyt.sweeps.directory import SweepDirectory
+from rlpyt.sweeps.expansion import jobs_of, run_options, setting_for
 from rlpyt.sweeps.jobs import JobDirectory, State
-from rlpyt.sweeps.launcher import Source
-from rlpyt.sweeps.search import TRIAL, Search, SearchRuns, any_options, import_optuna
-from rlpyt.sweeps.spec import Draw
+from rlpyt.sweeps.launcher import Source, SourceError
+from rlpyt.sweeps.search import TRIAL, Search, import_optuna, progress_of
+from rlpyt.sweeps.slots import Slot
+from rlpyt.sweeps.spec import Draw, SweepSpec
+from rlpyt.utils.names import suggestion
 
 REPORT_INTERVAL_S = 2.0  # between two readings of the statistics of running trials
 PRUNE_BEFORE = 0.9  # of its steps; later, a run is not worth pruning
@@ -29,16 +34,26 @@ class OptunaSearch(Source):
     The study is in a database beside the queue, which ``optuna-dashboard`` can show.
     After a killed launcher, the next one adds missing runs of proposed trials, and completes
     trials whose runs have ended meanwhile.
+
+    Args:
+        sweep: directory of the sweep.
+        spec: its file.
+        share: hardware of each run.
+        search: the key ``search`` of the file.
     """
 
-    def __init__(self, runs: SearchRuns, search: Search) -> None:
-        self.runs, self.search = runs, search
+    def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot, search: Search) -> None:
+        self.sweep, self.spec, self.share, self.search = sweep, spec, share, search
         self._state = import_optuna().trial.TrialState
         self._jobs: dict[int, list[JobDirectory]] = defaultdict(list)
-        for job in runs.sweep.jobs():
+        for job in sweep.jobs():
             self._jobs[job.job.settings[TRIAL]].append(job)
-        steps = any_options(runs.spec).steps if runs.spec.script is None else None
-        self._storage, self.study = open_study(runs.sweep, search, steps)
+        self._next_job = max((job.job.number for job in sweep.jobs()), default=-1) + 1
+        steps = None
+        if spec.script is None:  # the same for any values
+            values = {key: draw.values[0] for key, draw in spec.sample.items()}
+            steps = run_options(spec, setting_for(spec, values, "any")).steps
+        self._storage, self.study = open_study(sweep, search, steps)
         self._over: dict[int, dict[int, State]] = defaultdict(dict)  # trial -> job -> final state
         self._trials: dict[int, Any] = {}  # active ones, by number
         self._reported: dict[int, int] = {}  # trial: environment steps
@@ -52,7 +67,7 @@ class OptunaSearch(Source):
 
     @property
     def _n_seeds(self) -> int:
-        return len(self.runs.spec.seeds)
+        return len(self.spec.seeds)
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """Return a run of a proposed trial, or propose a new one."""
@@ -70,7 +85,7 @@ class OptunaSearch(Source):
     def ended(self, job: JobDirectory, state: State) -> None:
         """Complete the trial once all its runs have ended."""
         if state == "done":
-            self.runs.check_metric(self.search, job)
+            self._check_metric(job)
         number = job.job.settings[TRIAL]
         self._over[number][job.job.number] = state
         if state == "pruned":
@@ -78,7 +93,7 @@ class OptunaSearch(Source):
         if len(self._over[number]) < self._n_seeds or self._is_finished(number):
             return
         states = set(self._over[number].values())
-        scores = [self.search.score(self.runs.dir_of(job)) for job in self._jobs[number]]
+        scores = [self.search.score(self._dir_of(job)) for job in self._jobs[number]]
         known = [score for score in scores if score is not None]
         if "pruned" in states:
             self.study.tell(number, state=self._state.PRUNED)
@@ -117,18 +132,53 @@ class OptunaSearch(Source):
     def _add_runs(self, number: int) -> None:
         """Add the missing runs of a trial."""
         trial, known = self._trial(number), self._jobs[number]
-        space, seeds = self.runs.spec.sample, {job.job.settings["seed"] for job in known}
+        space, seeds = self.spec.sample, {job.job.settings["seed"] for job in known}
         # A trial that already has values returns them.
         values = {key: suggest(trial, key, draw) for key, draw in space.items()}
-        left = [seed for seed in self.runs.spec.seeds if seed not in seeds]
+        left = [seed for seed in self.spec.seeds if seed not in seeds]
         try:
-            added = self.runs.add(number, values, left)
+            added = self.add(number, values, left)
         except (ValueError, TypeError) as error:
             warnings.warn(f"trial {number} skipped, invalid settings: {error}")
             self._fail(number)
             return
         self._jobs[number] = [*known, *added]
         self._ready += added
+
+    def add(
+        self, trial: int, values: Mapping[str, Any], seeds: Sequence[int]
+    ) -> list[JobDirectory]:
+        """Add a run of a trial with these values of the searched settings for each seed.
+
+        Raises:
+            ValueError, TypeError: the values are invalid; nothing is added.
+        """
+        made = [setting_for(self.spec, values, f"trial_{trial}", seed) for seed in seeds]
+        jobs = jobs_of(self.spec, made, self.share, first=self._next_job)
+        self._next_job += len(jobs)
+        marked = [replace(job, settings={**job.settings, TRIAL: trial}) for job in jobs]
+        return [self.sweep.add(job) for job in marked]
+
+    def _dir_of(self, job: JobDirectory) -> Path:
+        return self.sweep.path / job.job.run_dir
+
+    def _check_metric(self, job: JobDirectory) -> None:
+        """Check that a finished run has the metric; otherwise no other run will have it.
+
+        Raises:
+            SourceError: progress.csv lacks the column; the message lists its columns.
+        """
+        run_dir, column = self._dir_of(job), self.search.column
+        columns = list(progress_of(run_dir))
+        if column in columns or self.search.score(run_dir) is not None:
+            return
+        file = self.sweep.queue / self.sweep.about.file_name
+        raise SourceError(
+            f"search.metric: {job.job.name} has finished without a column {column!r} in "
+            f"{run_dir / 'progress.csv'}{suggestion(column, columns)} Columns: "
+            f"{', '.join(columns) or 'none'}. Correct metric in {file}, then resume with `rlpyt "
+            f"sweep {self.sweep.path}`; finished runs are kept."
+        )
 
     def _end_runs(self, number: int) -> None:
         """End or cancel all runs of a trial."""
@@ -156,7 +206,7 @@ class OptunaSearch(Source):
         to the nearest multiple of the log interval.
         """
         jobs, trial = self._jobs[number], self._trial(number)
-        rows = [own for job in jobs if (own := self.search.rows(self.runs.dir_of(job)))]
+        rows = [own for job in jobs if (own := self.search.rows(self._dir_of(job)))]
         every = _row_interval(jobs[0].job)
         for row in zip(*rows):
             at = max(steps for steps, _ in row)

@@ -3,7 +3,7 @@
 import importlib.util
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,17 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from rlpyt.experiments import rundir
-from rlpyt.experiments.options import RunOptions
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.expansion import fitted_setting, jobs_of, run_options, setting_for
-from rlpyt.sweeps.jobs import JobDirectory
-from rlpyt.sweeps.launcher import Source, SourceError
+from rlpyt.sweeps.expansion import fitted_setting
+from rlpyt.sweeps.launcher import Source
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.logging.progress_csv import read_progress
-from rlpyt.utils.names import UnknownName, suggestion
+from rlpyt.utils.names import UnknownName
 from rlpyt.vis.scores import read_evaluation
 
 EVALUATION = "evaluation"  # as a metric: the mean return of the evaluation after training
@@ -76,7 +74,7 @@ class Search:
 
     def rows(self, run_dir: Path) -> list[tuple[int, float]]:
         """Return (environment steps, value) of each row so far."""
-        progress = _progress(run_dir)
+        progress = progress_of(run_dir)
         steps = progress.get("Diagnostics/CumSteps", np.array([]))
         values = progress.get(self.column, np.full(len(steps), np.nan))
         return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(at + v)]
@@ -116,7 +114,7 @@ def source_of(sweep: SweepDirectory, share: Slot) -> Source:
     from rlpyt.sweeps.optuna_search import OptunaSearch
 
     spec = spec_of(sweep)
-    return OptunaSearch(SearchRuns(sweep, spec, share), read_search(spec))
+    return OptunaSearch(sweep, spec, share, read_search(spec))
 
 
 def spec_of(sweep: SweepDirectory) -> SweepSpec:
@@ -149,60 +147,7 @@ def _check_packages(sampler: str) -> None:
             )
 
 
-class SearchRuns:
-    """Factory of runs with chosen values, each with this share of the hardware, of a sweep."""
-
-    def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot) -> None:
-        self.sweep, self.spec, self.share = sweep, spec, share
-        self._next = max((job.job.number for job in sweep.jobs()), default=-1) + 1
-
-    def add(
-        self,
-        trial: int,
-        values: Mapping[str, Any],
-        seeds: Sequence[int],
-    ) -> list[JobDirectory]:
-        """Add a run of a trial with these values of the searched settings for each seed.
-
-        Raises:
-            ValueError, TypeError: the values are invalid; nothing is added.
-        """
-        made = [setting_for(self.spec, values, f"trial_{trial}", seed) for seed in seeds]
-        jobs = jobs_of(self.spec, made, self.share, first=self._next)
-        self._next += len(jobs)
-        marked = [replace(job, settings={**job.settings, TRIAL: trial}) for job in jobs]
-        return [self.sweep.add(job) for job in marked]
-
-    def dir_of(self, job: JobDirectory) -> Path:
-        """Return the directory of a job's run."""
-        return self.sweep.path / job.job.run_dir
-
-    def check_metric(self, search: Search, job: JobDirectory) -> None:
-        """Check that a finished run has the metric; otherwise no other run will have it.
-
-        Raises:
-            SourceError: progress.csv lacks the column; the message lists its columns.
-        """
-        run_dir = self.dir_of(job)
-        columns = list(_progress(run_dir))
-        if search.column in columns or search.score(run_dir) is not None:
-            return
-        file = self.sweep.queue / self.sweep.about.file_name
-        raise SourceError(
-            f"search.metric: {job.job.name} has finished without a column {search.column!r} in "
-            f"{run_dir / 'progress.csv'}{suggestion(search.column, columns)} Columns: "
-            f"{', '.join(columns) or 'none'}. Correct metric in {file}, then resume with `rlpyt "
-            f"sweep {self.sweep.path}`; finished runs are kept."
-        )
-
-
-def any_options(spec: SweepSpec) -> RunOptions:
-    """Return the options of a run with some of the possible values, for what they share."""
-    values = {key: draw.values[0] for key, draw in spec.sample.items()}
-    return run_options(spec, setting_for(spec, values, "any"))
-
-
-def _progress(run_dir: Path) -> Mapping[str, Any]:
+def progress_of(run_dir: Path) -> Mapping[str, Any]:
     """Return the columns of a run's progress.csv, empty before it exists."""
     try:
         return read_progress(run_dir)

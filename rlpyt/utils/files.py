@@ -106,7 +106,7 @@ def remove_leftovers(directory: Path) -> None:
                 path.unlink()
 
 
-def read_regular(path: str | os.PathLike[str], most: int, links: bool = True) -> bytes:
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a regular file of limited size.
 
     Other files, such as pipes and devices, could block or never end.
@@ -114,13 +114,12 @@ def read_regular(path: str | os.PathLike[str], most: int, links: bool = True) ->
     Args:
         path: the file.
         most: largest size in bytes.
-        links: follow a symbolic link.
 
     Raises:
-        DamagedFile: it is not a regular file, is a link without ``links``, or is too large.
+        DamagedFile: it is not a regular file, or is too large.
         OSError: it cannot be read.
     """
-    check_regular(path, links)
+    check_regular(path)
     with open(path, "rb") as file:
         # Compare first: a sparse file takes no space on the disk, and all of it in memory.
         size = os.fstat(file.fileno()).st_size

@@ -56,8 +56,8 @@ def test_every_setting_has_a_type_and_dictionaries_take_anything():
     assert "sampler" not in known and "algo.initial_optim_state_dict" not in known
     for name in ("env_args.gravity", "agent.model.a.b", "algo.optim_kwargs.eps"):
         assert type_of(name, known) is Any
-    with pytest.raises(UnknownName, match=r"key 'steps\.x'; .*'steps'"):
-        type_of("steps.x", known, "key")
+    with pytest.raises(UnknownName, match=r"setting 'steps\.x'; .*'steps'"):
+        type_of("steps.x", known)
 
 
 def test_defaults_are_the_classes_and_then_the_presets():

@@ -246,7 +246,7 @@ def test_rows_of_other_batch_sizes_are_compared_at_the_nearest_interval(tmp_path
 def test_trials_of_an_interrupted_launcher_are_continued(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=2))
     study = source(sweep)
-    add, calls = study.runs.add, []
+    add, calls = study.add, []
 
     def dies(*args, **kwargs):
         if len(calls) == 1:
@@ -254,7 +254,7 @@ def test_trials_of_an_interrupted_launcher_are_continued(tmp_path):
         calls.append(args)
         return add(*args, **kwargs)
 
-    study.runs.add = dies
+    study.add = dies
     done, waiting = study.next(sweep), study.next(sweep)
     with pytest.raises(KeyboardInterrupt):  # after the proposal, before its runs
         study.next(sweep)
