@@ -217,11 +217,6 @@ def format_of(path: Path, to: str | None) -> str:
     Raises:
         ValueError: the format is unknown, or the suffix of the file is not that of the format.
     """
-    if to == "numpy" or (to is None and path.suffix == ".npz"):
-        raise ValueError(
-            "the format numpy (.npz) has been replaced by onnx (.onnx), which rlpyt.load_policy "
-            "evaluates in numpy where onnxruntime is missing. Use --to onnx."
-        )
     if to is not None and to not in SUFFIXES:
         raise ValueError(f"to={to!r} must be one of {', '.join(SUFFIXES)}.")
     formats = {suffix: name for name, suffix in SUFFIXES.items()}

@@ -151,8 +151,7 @@ def load_policy(path: str | Path) -> Policy:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the suffix is unknown or that of the former numpy format, or the file is damaged
-            or not an exported policy.
+        ValueError: the suffix is unknown, or the file is damaged or not an exported policy.
         ImportError: the required package is not installed.
     """
     path = Path(path)
@@ -170,11 +169,6 @@ def read_policy(content: bytes, path: str | Path) -> Policy:
     """
     readers = {".onnx": _read_onnx, ".pt2": _read_torch}
     suffix = Path(path).suffix
-    if suffix == ".npz":
-        raise ValueError(
-            f"{path} is in the former numpy format. Export the policy of its run again: "
-            "rlpyt export RUN --to onnx"
-        )
     if suffix not in readers:
         raise ValueError(f"{path} must end in {', '.join(readers)}.")
     try:

@@ -170,8 +170,6 @@ class SweepSpec:
                 whole_number(name, value, RESOURCES[name])
         twice = self.slots is not None and self.resources is not None
         self.refuse("slots", twice, "resources replaces it; remove one")
-        replaced = "at_once was replaced; use resources: {max_parallel: N}"
-        self.refuse("place.at_once", "at_once" in self.place, replaced)
 
     def _check_seeds(self) -> None:
         if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):

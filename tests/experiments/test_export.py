@@ -543,16 +543,6 @@ def test_the_command_exports_and_reports_the_difference(tmp_path, capsys):
     assert "must end in .onnx" in capsys.readouterr().err
 
 
-def test_the_former_numpy_format_is_named(tmp_path, capsys):
-    for flags in (["--to", "numpy"], ["--output", "policy.npz"]):
-        assert rlpyt_command("export", str(tmp_path), *flags) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert "has been replaced by onnx" in line and "Use --to onnx." in line
-    np.savez(tmp_path / "policy.npz", program=np.array("{}"))
-    with pytest.raises(ValueError, match="numpy format.*--to onnx"):
-        rlpyt.load_policy(tmp_path / "policy.npz")
-
-
 # Agents that cannot be exported.
 
 

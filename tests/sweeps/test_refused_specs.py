@@ -131,7 +131,6 @@ def test_invalid_json_and_toml_are_refused(file, name, text, words):
         ("n_samples: 2\n", ":3: n_samples .*got 2"),
         ("seeds: 0\n", ":3: seeds=0"),
         ("place: {mem_gb: 2}\n", ":3: place .*where: slurm or ray"),
-        ("where: slurm\nplace:\n  at_once: 2\n", ":5: .*resources: {max_parallel: N}"),
         ("together: 0\n", ":3: together=0"),
         ("where: ray\ntogether: 2\n", ":4: only runs of train on this machine"),
         ("seeds: [1, 1]\n", r":3: .*seed .*\[1, 1\]"),
