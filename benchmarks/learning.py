@@ -459,7 +459,10 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "pendulum": ("Pendulum", ["ppo-Pendulum"]),
     "memory": ("Memory", ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"]),
     "published-ppo": ("PPO on HalfCheetah and Hopper", ["ppo-HalfCheetah", "ppo-Hopper"]),
-    "published-crossq": ("CrossQ on HalfCheetah", ["crossq-256-HalfCheetah"]),
+    "published-crossq": (
+        "SAC and CrossQ on HalfCheetah",
+        ["sac-HalfCheetah-100k", "crossq-256-HalfCheetah"],
+    ),
     "q-cartpole": ("Deep Q-learning on CartPole", [
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
         "iqn-CartPole", "pqn-CartPole",
