@@ -30,7 +30,7 @@ from rlpyt.utils.checks import whole_number
 from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.processes import summary_of
-from rlpyt.utils.seed import set_seed
+from rlpyt.utils.seed import set_seed, undisturbed
 from rlpyt.version import VERSION
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
@@ -194,6 +194,7 @@ class _Module(torch.nn.Module):
         return self._policy(*inputs)
 
 
+@undisturbed()
 def export_policy(
     run: Any, path: str | Path, to: str | None = None, steps: int = STEPS, seed: int = 0
 ) -> float:

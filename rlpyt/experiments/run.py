@@ -560,7 +560,12 @@ class Run:
             )
         if max_steps is not None:
             max_steps = whole_number("max_steps", max_steps, 1)
-        with Surroundings().checked(), self.apart(), closing_quietly(self.env()) as env:
+        with (
+            undisturbed(),
+            Surroundings().checked(),
+            self.apart(),
+            closing_quietly(self.env()) as env,
+        ):
             set_seed(seed)  # for sampled actions
             limit = max_steps or max(EVAL_STEPS, getattr(env, "horizon", None) or 0)
             played = [self._play(env, seed + i, deterministic, limit) for i in range(episodes)]
@@ -655,6 +660,7 @@ def load(run_dir: Path | str, trust: bool = False, best: bool = False, **setting
     return loaded(run_dir, trust, best, settings=settings)
 
 
+@undisturbed()  # the initial parameters are drawn
 def loaded(
     run_dir: Path | str,
     trust: bool = False,

@@ -41,7 +41,7 @@ from rlpyt.utils.logging.lock import TRAINING
 from rlpyt.utils.processes import ended_after_error, pin, start_fork_server
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
-from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed
+from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed, undisturbed
 from rlpyt.utils.signed import signed
 
 SMALL_NETWORK = 2**18  # numbers in the agent's state
@@ -317,7 +317,14 @@ class MinibatchRlBase(CheckpointedRunner):
         # Gradients are needed, also inside the caller's torch.no_grad() or inference_mode().
         gradients = torch.inference_mode(False)
         stops = self.noting_what_is_saved()
-        with TRAINING.hold(), logger.training(), gradients, stops, self._signals as signals:
+        with (
+            TRAINING.hold() as is_nested,  # in a hook of another training
+            undisturbed() if is_nested else contextlib.nullcontext(),
+            logger.training(),
+            gradients,
+            stops,
+            self._signals as signals,
+        ):
             try:
                 self.sampler.should_stop = signals.has_come
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()

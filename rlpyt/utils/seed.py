@@ -54,17 +54,19 @@ def set_seed(seed: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Restore the state of the global generators at the end of a block."""
-    torch = sys.modules.get("torch")  # if it is not imported, its generator is not in use
+    """Restore the state of the global generators, and `get_seed`, at the end of a block."""
+    global seed_
+    has_torch = "torch" in sys.modules  # if it is not imported, its generator is not in use
     states = random.getstate(), np.random.get_state()
-    torch_state = None if torch is None else torch.get_rng_state()
+    of_torch, seed = torch_state() if has_torch else {}, seed_
     try:
         yield
     finally:
+        seed_ = seed
         random.setstate(states[0])
         np.random.set_state(states[1])
-        if torch is not None:
-            torch.set_rng_state(torch_state)
+        if has_torch:
+            set_torch_state(of_torch)
 
 
 def random_state() -> dict[str, Any]:

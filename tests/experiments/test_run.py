@@ -1,6 +1,7 @@
 """A trained run in Python: load it, step it, play it."""
 
 import copy
+import random
 import shutil
 from importlib.util import find_spec
 
@@ -22,6 +23,7 @@ from rlpyt.experiments.video import record_video
 from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName, flattened
+from rlpyt.utils.seed import get_seed, set_seed
 from tests.shaped_env import SHAPES, ShapedEnv
 
 needs_minatar = pytest.mark.skipif(find_spec("minatar") is None, reason="minatar is missing")
@@ -182,6 +184,38 @@ def test_other_episodes_leave_no_trace_in_the_one_that_is_acted_in(tmp_path):
         assert _same(run.agent.prev_rnn_state, state)
         run.act(observation)
         assert _same(run.agent.prev_rnn_state, expected)
+
+
+def test_what_is_done_with_a_trained_agent_leaves_the_random_numbers_of_the_program(
+    cartpole, tmp_path
+):
+    run = rlpyt.load(cartpole)
+    actions = [
+        lambda: rlpyt.load(cartpole),
+        lambda: run.evaluate(1),
+        lambda: run.evaluate(1, deterministic=False),
+        lambda: run.export(tmp_path / "policy.pt2", steps=2),
+    ]
+    for act in actions:
+        set_seed(17)
+        expected = random.random(), np.random.rand(), torch.rand(1).item()
+        set_seed(17)
+        act()
+        assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
+        assert get_seed() == 17
+
+
+def test_a_training_in_a_hook_leaves_the_random_numbers_of_the_outer_one(tmp_path):
+    states = []
+
+    class Inner(Hook):
+        def on_iteration(self, runner, itr):
+            before = torch.get_rng_state()
+            train(tiny("CartPole-v1", seed=1), tmp_path / f"inner_{itr}")
+            states.append(torch.equal(torch.get_rng_state(), before))
+
+    train(tiny("CartPole-v1"), tmp_path / "outer", hooks=[Inner()])
+    assert states == [True, True]
 
 
 def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):

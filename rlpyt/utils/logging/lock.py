@@ -51,8 +51,8 @@ class OneThread:
         self._holders: dict[int, list[int]] = {}  # process -> [thread]; forked children inherit it
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Hold the lock during a block.
+    def hold(self) -> Iterator[bool]:
+        """Hold the lock during a block; the value is True if this thread holds it already.
 
         Raises:
             ConcurrentRunError: another thread holds the lock.
@@ -67,7 +67,7 @@ class OneThread:
                 "n_jobs=1 in several processes that share a storage."
             )
         try:
-            yield
+            yield holder is not own
         finally:
             if holder is own:
                 del self._holders[process]
