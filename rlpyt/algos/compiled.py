@@ -113,12 +113,13 @@ class TracedStep(GradientStep):
                 "exp_avg_sq": torch.zeros_like(p, memory_format=torch.preserve_format),
             }
         self._states = [[self.optimizer.state[p] for p in n.parameters] for n in self.networks]
-        self._read_settings()
+        self._settings: list[dict[str, Any]] = [{} for _ in groups]
+        self.read_settings()
 
-    def _read_settings(self) -> None:
+    def read_settings(self) -> None:
         """Copy the optimizer's settings without its learning rates, which may change."""
-        groups = self.optimizer.param_groups
-        self._settings = [{k: g[k] for k in SETTINGS} for g in groups]
+        for own, group in zip(self._settings, self.optimizer.param_groups):
+            own.update({k: group[k] for k in SETTINGS})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the optimizer's state into the tensors that are in use."""
@@ -129,7 +130,6 @@ class TracedStep(GradientStep):
             for name, tensor in tensors.items():
                 tensor.copy_(loaded[name]) if name in loaded else tensor.zero_()
             self.optimizer.state[p] = tensors
-        self._read_settings()
 
     def __call__(self, losses: Tensor | Mapping[str, Tensor]) -> Any:
         """Take one step; see `GradientStep`."""
@@ -265,6 +265,7 @@ class CompiledUpdate:
         """Write settings that may change into tensors, since other numbers would be compiled."""
         values = []
         for step in self.steps:
+            step.read_settings()  # if one has changed, the update is compiled again
             limit = step.clip_grad_norm
             values.append(math.inf if limit is None else limit)
             values += [group["lr"] for group in step.optimizer.param_groups]

@@ -258,6 +258,22 @@ def test_another_shape_is_compiled_and_warned_of():
     assert algo.update.n_compilations == 2
 
 
+@pytest.mark.filterwarnings("always")
+def test_a_setting_that_is_changed_in_the_optimizer_acts_in_the_next_update():
+    found = []
+    for compile in (None, "update"):
+        algo = ready("dqn", compile)
+        updates(algo, 3)
+        algo.optimizer.param_groups[0]["weight_decay"] = 1.0
+        if compile:
+            with pytest.warns(UserWarning, match="compiled again"):
+                updates(algo, 2)
+        else:
+            updates(algo, 2)
+        found.append(algo.agent.state_dict())
+    assert_close(found[1], found[0])
+
+
 def test_without_a_compiler_it_continues_with_one_warning(monkeypatch):
     plain = ready("sac", compile=None)
     monkeypatch.setattr(torch, "compile", _without_compiler)
