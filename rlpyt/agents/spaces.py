@@ -1,5 +1,6 @@
 """Sizes and scales derived from an environment's spaces."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from rlpyt.spaces.action_mask import choices_of, unwrapped
 from rlpyt.spaces.base import Space
 
 UNBOUNDED = 1e6  # bounds beyond this are treated as missing
+NO_BOUND = 1e30  # bounds beyond this are declared where there are none
 
 
 class ActionScale:
@@ -40,10 +42,19 @@ class ActionScale:
         if bounded and not has_bounds.all():
             i = int(np.flatnonzero(~has_bounds)[0])
             raise ValueError(
-                f"component {i} of the action space must have finite bounds, got "
+                f"component {i} of the action space must have bounds below {UNBOUNDED:,.0f}, got "
                 f"[{low[i]:g}, {high[i]:g}]. Declare the range of useful actions "
                 "(gymnasium.wrappers.RescaleAction does, or a custom space), or use ppo or "
                 "a2c, which accept unbounded actions."
+            )
+        large = ~has_bounds & (np.abs([low, high]) < NO_BOUND).all(0)
+        if large.any():
+            i = int(np.flatnonzero(large)[0])
+            warnings.warn(
+                f"component {i} of the action space has the bounds [{low[i]:g}, {high[i]:g}]. "
+                f"Those of {UNBOUNDED:,.0f} and more count as missing: actions start near 0, with "
+                "a standard deviation near 1. Declare smaller units, such as [-1, 1], and scale in "
+                "the environment (gymnasium.wrappers.RescaleAction does)."
             )
         low, high = np.where(has_bounds, low, -1.0), np.where(has_bounds, high, 1.0)
         half = ((high - low) / 2).astype(np.float32)

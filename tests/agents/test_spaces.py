@@ -37,6 +37,14 @@ def test_corners_and_middle(space, kind):
         np.testing.assert_allclose(scale.to_unit(action), unit, rtol=1e-6, atol=1e-6)
 
 
+def test_finite_bounds_that_count_as_missing_are_named():
+    with pytest.warns(UserWarning, match=r"component 1 .* \[0, 3e\+06\]"):
+        ActionScale(FloatBox(np.array([-1.0, 0.0]), np.array([1.0, 3e6])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ActionScale(FloatBox(np.array([-np.inf, -3e38]), np.array([np.inf, 3e38])))
+
+
 def test_there_and_back():
     scale = ActionScale(FloatBox(LOW, HIGH))
     unit = torch.rand(50, 3) * 2 - 1

@@ -62,9 +62,9 @@ MESSAGES = {
         ValueError,
         lambda: SacAgent().initialize(UNBOUNDED),
         (
-            "component 1 of the action space must have finite bounds, got [-inf, inf]. Declare "
-            "the range of useful actions (gymnasium.wrappers.RescaleAction does, or a custom "
-            "space), or use ppo or a2c, which accept unbounded actions."
+            "component 1 of the action space must have bounds below 1,000,000, got [-inf, inf]. "
+            "Declare the range of useful actions (gymnasium.wrappers.RescaleAction does, or a "
+            "custom space), or use ppo or a2c, which accept unbounded actions."
         ),
     ),
     "no model": (
