@@ -128,8 +128,8 @@ def test_custom_environments_define_two_methods_for_their_state():
         assert other.get_state() is None
 
 
-class ClipReward(gymnasium.Wrapper):
-    """A custom wrapper with the name of one of Gymnasium's, and a state."""
+class DividedBySteps:
+    """A custom wrapper with a state, the number of steps, by which it divides rewards."""
 
     def reset(self, **kwargs):
         self.steps = 0
@@ -141,23 +141,18 @@ class ClipReward(gymnasium.Wrapper):
         return observation, reward / self.steps, *others
 
 
-class Forwarding:
-    """A custom wrapper of no library, which forwards attributes; it counts steps."""
+class ClipReward(DividedBySteps, gymnasium.Wrapper):
+    """One with the name of one of Gymnasium's."""
+
+
+class Forwarding(DividedBySteps):
+    """One of no library, which forwards attributes."""
 
     def __init__(self, env):
-        self.env, self.steps = env, 0
+        self.env = env
 
     def __getattr__(self, name):
         return getattr(self.env, name)
-
-    def reset(self, **kwargs):
-        self.steps = 0
-        return self.env.reset(**kwargs)
-
-    def step(self, action):
-        self.steps += 1
-        observation, reward, *others = self.env.step(action)
-        return observation, reward / self.steps, *others
 
 
 TimeLimit = type("TimeLimit", (ClipReward,), {"__module__": __name__})

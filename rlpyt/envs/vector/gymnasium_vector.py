@@ -14,7 +14,7 @@ DISABLED    returns the final observation, and waits        as NEXT_STEP; resets
 
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -128,11 +128,10 @@ class GymnasiumVectorEnv(SourceAdapter):
     def _source_reset(self, seeds: list[int] | None) -> tuple[Any, Mapping[str, Any]]:
         self._reset_cache.clear()
         self._over[:] = False
-        try:
-            result = self.source.reset() if seeds is None else self._reset_with(seeds)
-        except Exception as error:
-            _raise_cause(self.source, error)
-            raise
+        if seeds is None:
+            result = self._call(self.source.reset)
+        else:
+            result = self._call(self._reset_with, seeds)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise UnsupportedVectorEnv(
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
@@ -171,11 +170,7 @@ class GymnasiumVectorEnv(SourceAdapter):
         mask = np.zeros(self.n, bool)
         # The other rows have just been reset by the source.
         mask[self._reset_cache.missing(rows)] = True
-        try:
-            observation, info = masked_reset(self.source, mask)
-        except Exception as error:
-            _raise_cause(self.source, error)
-            raise
+        observation, info = self._call(masked_reset, self.source, mask)
         if FIELD in info and self._unread_masks is not None:
             self._unread_masks.check_reset()
         self._over[rows] = False
@@ -183,8 +178,12 @@ class GymnasiumVectorEnv(SourceAdapter):
 
     def _source_step(self, action: Native) -> Any:
         self._reset_cache.clear()
+        return self._call(self.source.step, action)
+
+    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the environments; name the one whose observation it cannot stack."""
         try:
-            return self.source.step(action)
+            return function(*args)
         except Exception as error:
             _raise_cause(self.source, error)
             raise
