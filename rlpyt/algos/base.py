@@ -171,6 +171,15 @@ class RlAlgorithm(Recorded):
                 f"Its name in rlpyt: {meant[0]}."
             )
 
+    def warn_of_unused(self, names: Iterable[str], why: str) -> None:
+        """Warn of those of these settings that differ from their defaults: nothing reads them."""
+        default = partial(getattr, type(self))
+        given = {name: getattr(self, name, None) for name in names}
+        unused = [f"{name}={x!r}" for name, x in given.items() if x != default(name, None)]
+        if unused:
+            what = f"{', '.join(unused)} of {type(self).__name__} has no effect"
+            warnings.warn(f"{what}, since {why}.")
+
     def follow_schedule(self, name: str, schedule: Callable[[float], float]) -> None:
         """Let a setting follow a function of the progress.
 

@@ -55,7 +55,9 @@ PRIORITY_EPS = 1e-6  # so that every sample can be drawn again (Schaul et al. 20
 LEARNING = {"optimize_agent", "learn_from", "update", "target_of"}  # methods, and names with "loss"
 # Settings that nothing reads unless another one is set.
 NEEDED_FOR = {
-    "prioritized_replay": ("pri_alpha", "pri_beta_init", "pri_beta_final", "default_priority"),
+    "prioritized_replay": (
+        *("pri_alpha", "pri_eta", "pri_beta_init", "pri_beta_final", "default_priority"),
+    ),
     "munchausen": ("munchausen_tau", "munchausen_clip"),
     "hindsight": ("n_sampled_goals",),
 }
@@ -156,15 +158,8 @@ class ReplayAlgo(HindsightSettings):
     def _warn_of_settings_without_effect(self) -> None:
         for switch, names in NEEDED_FOR.items():
             value = getattr(self, switch, None)
-            if value not in (None, False) or self.ReplayBufferCls is not None:
-                continue
-            for name in names:
-                given = getattr(self, name, None)
-                if given != getattr(type(self), name, None):
-                    warnings.warn(
-                        f"{name}={given!r} has no effect with {switch}={value!r}. Set {switch}, or "
-                        f"remove {name}."
-                    )
+            if value in (None, False) and self.ReplayBufferCls is None:
+                self.warn_of_unused(names, f"{switch} is {value!r}")
 
     # Life cycle.
 
@@ -223,22 +218,16 @@ class ReplayAlgo(HindsightSettings):
     def check_parts(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm cannot train this agent; warn of unused settings."""
         self.check_agent(agent)
-        name = type(self).__name__
         if agent.recurrent and self.hindsight is not None:
             raise ValueError(
                 f"hindsight must be None for {type(agent).__name__}, which is recurrent, got "
                 f"{self.hindsight!r}: sequences keep their goals. Use an agent without memory."
             )
         if not agent.recurrent:
-            unused = [
-                f"{setting}={getattr(self, setting)}"
-                for setting in vars(SequenceSettings)["__annotations__"]
-                if getattr(self, setting) != getattr(type(self), setting)
-            ]
-            if unused:
-                what = f"{', '.join(unused)} of {name} has no effect"
-                warnings.warn(f"{what}, since {type(agent).__name__} has no memory.", stacklevel=2)
+            why = f"{type(agent).__name__} has no memory"
+            self.warn_of_unused(vars(SequenceSettings)["__annotations__"], why)
             return
+        name = type(self).__name__
         if not self.learns_sequences:
             raise ValueError(
                 f"{name} learns from single transitions, but {type(agent).__name__} is recurrent. "

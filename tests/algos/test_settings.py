@@ -497,7 +497,7 @@ def test_statistics_that_are_not_declared_are_logged(Algo, tmp_path):
 )
 def test_settings_that_nothing_reads_are_named(algo, settings, switch):
     (name,) = settings
-    with pytest.warns(UserWarning, match=f"{name}={settings[name]} has no effect"):
+    with pytest.warns(UserWarning, match=f"{name}={settings[name]} of .* has no effect"):
         algo(**settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -187,6 +187,11 @@ class SAC(QpgAlgo):
                 f"n_drop_quantiles={self.n_drop_quantiles} and n_quantiles={N}. Set the latter by "
                 "q_model_kwargs=dict(n_quantiles=25)."
             )
+        if agent.n_atoms is None and not self.normalize_reward:
+            self.warn_of_unused(("V_min", "V_max"), "the critics return no atoms")
+        if self.fixed_alpha is not None:
+            names = ("target_entropy", "entropy_share", "initial_alpha", "alpha_learning_rate")
+            self.warn_of_unused(names, "fixed_alpha is given")
         if agent.parts is None:
             return
         if self.action_prior != "uniform":

@@ -581,6 +581,26 @@ def test_as_many_quantiles_dropped_as_there_are_is_refused(n_quantiles):
         SAC(n_drop_quantiles=2, **SMALL).check_parts(agent)
 
 
+@pytest.mark.parametrize(
+    "settings, why",
+    [
+        (dict(V_max=50.0), "the critics return no atoms"),
+        (dict(target_entropy=-1.0, fixed_alpha=0.2), "fixed_alpha is given"),
+        (dict(alpha_learning_rate=1e-4, fixed_alpha=0.2), "fixed_alpha is given"),
+    ],
+)
+def test_settings_that_these_critics_do_not_need_are_named(settings, why):
+    (name, value), *_ = settings.items()
+    with pytest.warns(UserWarning, match=f"{name}={value} of SAC has no effect, since {why}"):
+        SAC(**SMALL, **settings).check_parts(AGENTS["sac"]())
+
+
+def test_atoms_and_normalized_rewards_need_their_bounds(recwarn):
+    SAC(**SMALL, V_max=50.0, normalize_reward=True).check_parts(AGENTS["sac"]())
+    SAC(**SMALL, V_max=50.0).check_parts(AGENTS["sac"](q_model_kwargs=dict(n_atoms=11)))
+    assert not [w for w in recwarn if "no effect" in str(w.message)]
+
+
 @pytest.mark.parametrize("kind", ["sac", "sac_v"])
 def test_no_dimension_for_critics_is_refused(kind):
     with pytest.raises((TypeError, ValueError), match="n_critics"):
