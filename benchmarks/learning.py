@@ -244,6 +244,9 @@ TABLES: dict[str, list[Experiment]] = {
                  '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ",
                  seeds=REPORT_SEEDS[:4])
           for env in ("HalfCheetah", "Hopper")),
+        _curve("crossq-256-utd2-HalfCheetah",
+               "train crossq HalfCheetah-v5 --steps 100000 --algo.replay-ratio 512 --agent.args "
+               '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ"),
         *(_curve(f"xqc-256-{env}", f"train xqc {env}-v5 --steps 100000 {SMALL_XQC}", "XQC")
           for env in ("HalfCheetah", "Hopper")),
     ],
