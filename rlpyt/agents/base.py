@@ -13,7 +13,7 @@ from rlpyt.agents.arguments import NAME, SIZE, SharedArguments
 from rlpyt.agents.building import build_model
 from rlpyt.agents.memory import RecurrentMemory
 from rlpyt.agents.spaces import SPACE_ARGUMENTS
-from rlpyt.agents.weights import SharedWeights, WeightMailbox
+from rlpyt.agents.weights import ModelWatch, SharedWeights, WeightMailbox
 from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.masking import masks_actions
@@ -117,6 +117,7 @@ class BaseAgent(Recorded):
         self.model: Any = None
         self.shared_model: Any = None
         self.shared_weights: SharedWeights | None = None
+        self._watch: ModelWatch | None = None  # of the model that other processes copy
         self.distribution: Any = None
         self.device = torch.device("cpu")
         self.acting_device = torch.device("cpu")
@@ -236,6 +237,7 @@ class BaseAgent(Recorded):
         weights.bind(self.model)
         self.shared_weights = weights
         self.settings = weights.settings
+        self._watch = ModelWatch(self.model)
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move the model to a CUDA device; if the model is shared, move a copy.
@@ -303,14 +305,28 @@ class BaseAgent(Recorded):
     # Parameters for other processes.
 
     def sync_shared_memory(self) -> None:
-        """Publish the master's parameters, unless the model is shared, and changed arguments."""
+        """Publish the master's parameters, unless the model shares them, and changed arguments."""
         self.arguments.write(self)
-        if self.shared_weights is not None and unwrap_ddp(self.model) is not self.shared_model:
-            self.shared_weights.publish(unwrap_ddp(self.model))
+        if self.shared_weights is not None:
+            model = unwrap_ddp(self.model)
+            replaced = self._notice_changes(model)
+            if model is not self.shared_model:
+                self.shared_weights.publish(model)
+            elif replaced:  # as by ``parameter.data = x``
+                self.shared_weights.publish(model)
+                self.bind_shared_memory(self.shared_weights)
+
+    def _notice_changes(self, model: torch.nn.Module) -> bool:
+        """Return True if the model has other tensors; warn of what other processes do not see."""
+        if self._watch is not None and self._watch.model is model and not self._watch.notice():
+            return False
+        self._watch = ModelWatch(model)
+        return True
 
     def open_mailbox(self) -> WeightMailbox:
         """Create the mailbox through which asynchronous samplers get new parameters."""
         self.mailbox = WeightMailbox(unwrap_ddp(self.model), self.settings)
+        self._watch = ModelWatch(unwrap_ddp(self.model))
         return self.mailbox
 
     def send_shared_memory(self) -> None:
@@ -319,6 +335,7 @@ class BaseAgent(Recorded):
             self.sync_shared_memory()
         else:
             self.arguments.write(self)
+            self._notice_changes(unwrap_ddp(self.model))
             self.mailbox.put(unwrap_ddp(self.model), self.settings)
 
     def recv_shared_memory(self) -> None:

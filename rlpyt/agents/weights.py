@@ -1,5 +1,6 @@
 """Model parameters in shared memory."""
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -56,9 +57,18 @@ class SharedWeights:
             tensor.data = torch.from_numpy(self._arrays[name])
 
     def publish(self, model: torch.nn.Module) -> None:
-        """Copy the values of a model that is not bound into shared memory."""
+        """Copy the values of a model that is not bound into shared memory.
+
+        Raises:
+            ValueError: the model's tensors differ from the master's.
+        """
+        tensors = _tensors_of(model)
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        expected = {name: array.shape for name, array in self._arrays.items()}
+        if shapes != expected:
+            raise _mismatch({name for name, _ in expected.items() ^ shapes.items()})
         with torch.no_grad():
-            for name, tensor in _tensors_of(model).items():
+            for name, tensor in tensors.items():
                 torch.from_numpy(self._arrays[name]).copy_(tensor)
 
     def copy_to(self, model: torch.nn.Module) -> None:
@@ -87,6 +97,60 @@ class SharedWeights:
 
     def _named(self) -> dict[str, np.ndarray[Any, Any]]:
         return {**self._arrays, **{f"settings {name}": x for name, x in self.settings.items()}}
+
+
+class ModelWatch:
+    """What a model consists of, to notice what is replaced while other processes have copies.
+
+    It is compared before every batch, so that is fast. It belongs to one process.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model = model
+        modules = dict(model.named_modules())
+        self._tensors = [t for m in modules.values() for t in (m._parameters, m._buffers)]
+        self._children = [m._modules for m in modules.values()]
+        self._hooks = [
+            x for m in modules.values() for x in (m._forward_hooks, m._forward_pre_hooks)
+        ]
+        # (attributes of a module, name of one that is a number or string, name in messages)
+        self._plain = [
+            (vars(m), key, f"{name}.{key}".lstrip("."))
+            for name, m in modules.items()
+            for key, value in vars(m).items()
+            if isinstance(value, bool | int | float | str) and key != "training" and key[0] != "_"
+        ]
+        self._parts = self._read()
+
+    def _read(self) -> tuple[list[int], list[Any], list[int], list[Any]]:
+        tensors = (x for table in self._tensors for x in table.values() if x is not None)
+        return (
+            [x.data_ptr() for x in tensors],
+            [m for table in self._children for m in table.values()],
+            [*map(len, self._hooks)],
+            [table.get(key) for table, key, _ in self._plain],
+        )
+
+    def notice(self) -> bool:
+        """Return True if anything was replaced; warn of what does not reach other processes."""
+        parts = self._read()
+        if parts == self._parts:
+            return False
+        (_, old_modules, old_hooks, old), (_, modules, hooks, new) = self._parts, parts
+        changed = [name for (*_, name), x, y in zip(self._plain, old, new, strict=True) if x != y]
+        changed += ["a module"] * (modules != old_modules)
+        changed += ["a forward hook"] * (hooks != old_hooks)
+        if changed:
+            warnings.warn(
+                f"{' and '.join(changed)} of the agent's model, {type(self.model).__name__}, "
+                "changed during the run. Processes that act have models of their own, which take "
+                "only parameters and buffers from it. Keep a number in a buffer (register_buffer), "
+                "or let the main process act (SerialSampler, GpuSampler)."
+            )
+        return True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
 
 
 def share_weights(agent: Any) -> None:

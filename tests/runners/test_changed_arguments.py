@@ -1,8 +1,9 @@
-"""Arguments of agents that hooks change act in all processes that choose actions."""
+"""What hooks change in agents and their models acts in all processes that choose actions."""
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
@@ -160,3 +161,94 @@ def test_a_misspelt_argument_is_said_to_change_nothing():
         changed = dqn_run(hooks=hooks)
     assert sum("has no argument" in str(w.message) for w in caught) == 1
     assert (actions_of(changed) == actions_of(dqn_run())).all()
+
+
+class ChangeModel(Hook):
+    """Calls a function of the model after two iterations."""
+
+    def __init__(self, change):
+        self.change = change
+
+    def on_iteration(self, runner, itr):
+        if itr == 1:
+            self.change(runner.agent.model)
+
+
+def negate_data(model):
+    for parameter in model.parameters():
+        parameter.data = -parameter.data
+
+
+def negate_vector(model):
+    vector = torch.nn.utils.parameters_to_vector(model.parameters())
+    torch.nn.utils.vector_to_parameters(-vector, model.parameters())
+
+
+@pytest.mark.parametrize("change", [negate_data, negate_vector])
+def test_workers_act_with_parameters_whose_tensors_were_replaced(change):
+    serial = dqn_run(hooks=[ChangeModel(change)])
+    workers = dqn_run(CpuSampler, [ChangeModel(change)], affinity=CPU)
+    assert (actions_of(serial) == actions_of(workers)).all()
+    assert (actions_of(serial) != actions_of(dqn_run())).any()
+
+
+class WithTemperature(torch.nn.Module):
+    """Model of action values with a number and a buffer that hooks change."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__()
+        self.linear = torch.nn.Linear(*observation_shape, output_size)
+        self.bound = torch.nn.Identity()
+        self.temperature = 1.0
+        self.register_buffer("sign", torch.ones(()))
+
+    def forward(self, observation, prev_action, prev_reward):
+        return self.sign * self.bound(self.linear(observation)) / self.temperature
+
+
+def changed_model_run(change, Sampler=CpuSampler, **kwargs):
+    agent = DqnMlpAgent(ModelCls=WithTemperature)
+    return dqn_run(Sampler, [ChangeModel(change)], agent, **kwargs)
+
+
+@pytest.mark.filterwarnings("error:.*of the agent's model")
+def test_workers_act_with_a_buffer_that_was_replaced():
+    def change(model):
+        model.sign = -model.sign
+
+    serial = changed_model_run(change, SerialSampler)
+    workers = changed_model_run(change, affinity=CPU)
+    assert (actions_of(serial) == actions_of(workers)).all()
+    unchanged = changed_model_run(lambda model: None, affinity=CPU)
+    assert (actions_of(serial) != actions_of(unchanged)).any()
+
+
+def set_temperature(model):
+    model.temperature = -1.0
+
+
+def add_hook(model):
+    model.linear.register_forward_hook(lambda module, inputs, output: -output)
+
+
+def replace_module(model):
+    model.bound = torch.nn.Tanh()
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [(set_temperature, "temperature"), (add_hook, "a forward hook"), (replace_module, "a module")],
+)
+def test_what_does_not_reach_acting_processes_is_said(change, name):
+    with pytest.warns(UserWarning, match=f"^{name} of the agent's model, WithTemperature"):
+        changed_model_run(change, affinity=CPU)
+    with pytest.warns(UserWarning, match=f"^{name} of the agent's model, WithTemperature"):
+        changed_model_run(change, AsyncCpuSampler, Runner=AsyncRl, affinity=TWO, max_lead=0)
+
+
+def test_a_model_of_other_shapes_is_refused():
+    def widen(model):
+        model.linear.weight.data = torch.zeros(1, 1)
+
+    with pytest.raises(ValueError, match=r"other tensors than the master's: \['linear.weight'\]"):
+        changed_model_run(widen, affinity=CPU)
