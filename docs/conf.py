@@ -56,6 +56,8 @@ FILE_LINK = re.compile(r"\[[\w./]+\.md\](?=\([\w./]+\.md(#[\w-]+)?\))")  # [page
 BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 COMMANDS = ("rlpyt ", "python ", "pip ", "make ", "git ", "torchrun ", "export ")
 RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
+SHELL = re.compile(r'(?s)<div class="highlight-bash .*?</pre>|<span class="pre">-.*?</span>')
+FLAG = re.compile(r"(?<=[\s>])--?[a-z][\w.-]*")
 
 
 def hyperparameters(name):
@@ -151,7 +153,7 @@ def skip(app, what, name, member, skipped, options):
 
 def formula(translator, node):
     """Write a formula as MathML, which browsers show without scripts and without a network."""
-    latex = node.astext()
+    latex = node.astext().replace(r"\log ", r"\,\log\, ").replace(r"\sim", r"\,\sim\,")
     if isinstance(node, nodes.math_block):
         lines = rf"\begin{{split}} {latex} \end{{split}}" if r"\\" in latex else latex
         translator.body.append(f'<div class="formula">{convert(lines, display="block")}</div>')
@@ -160,10 +162,18 @@ def formula(translator, node):
     raise nodes.SkipNode
 
 
+def keep_flags(app, page, template, context, doctree):
+    """Mark the flags of commands, which site.css does not break at their hyphens."""
+    context["body"] = SHELL.sub(
+        lambda code: FLAG.sub(r'<span class="flag">\g<0></span>', code[0]), context.get("body", "")
+    )
+
+
 def setup(app):
     """Connect the functions above."""
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("source-read", complete)
+    app.connect("html-page-context", keep_flags)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", keep_colon, priority=400)  # Napoleon's is 500
     app.connect("autodoc-process-docstring", escape)
