@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.errors import DamagedFile
-from rlpyt.utils.extras import install_command
+from rlpyt.utils.extras import missing_extra
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.sinks import Row
 from rlpyt.utils.logging.tracker_process import WAIT_VARIABLE, Delivery, patience_s
@@ -56,7 +56,7 @@ def check_installed(loggers: Iterable[str]) -> None:
     for name in loggers:
         found = name == "csv" or importlib.util.find_spec(name)
         if not found or getattr(found, "origin", "") is None:  # a directory "wandb" is a namespace
-            raise ImportError(f"The logger {name} needs {name}. Run: {install_command(name)}")
+            raise missing_extra(f"The logger {name}", name, None)
 
 
 class TrackerSink:
