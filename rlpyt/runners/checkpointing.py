@@ -28,6 +28,7 @@ from rlpyt.utils.processes import summary_of
 from rlpyt.utils.resumption import asked_to_resume
 from rlpyt.utils.seed import random_state, set_random_state
 
+RETURNS = ("training", "evaluations")  # whose returns are in the rows
 NEW_EPISODES = (
     "The resumed run starts new episodes, because the checkpoint has no environment states that "
     "this sampler can restore. For an exact resume, environments need get_state and set_state; "
@@ -62,6 +63,7 @@ class CheckpointedRunner(BaseRunner):
     hooks: Sequence[Any]
     world_size: int
     itr_batch_size: int
+    _eval: bool  # True if rows have the returns of evaluations
 
     def __init__(self, checkpoint_dir: Any = None, resume_from: Any = None) -> None:
         # Absolute, since environments may change the working directory.
@@ -172,6 +174,7 @@ class CheckpointedRunner(BaseRunner):
             "counters": self.counters(),
             "owes_evaluation": self.state.evaluation_pending,
             "hooks": self._custom_hooks(),
+            "evaluates": self._eval,
             "tables": logger.table_marks(),
             **(self.before_evaluation or self._changed_by_evaluation()),
         }
@@ -223,6 +226,12 @@ class CheckpointedRunner(BaseRunner):
             warnings.warn(
                 f"{name} was changed after the checkpoint: its first rows differ. New rows are "
                 f"appended; rows before iteration {self.itr} may come from another run."
+            )
+        if state.get("evaluates", self._eval) != self._eval:
+            warnings.warn(
+                f"rows of progress.csv up to iteration {self.itr} have returns of "
+                f"{RETURNS[not self._eval]}, and from now on of {RETURNS[self._eval]}, so do not "
+                "compare them. The best agent (KeepBest) is chosen from the new ones."
             )
         missing = [name for name in state.get("hooks", []) if name not in self._custom_hooks()]
         if missing:

@@ -234,8 +234,9 @@ class KeepBest(Hook):
 
         agent.load_state_dict(torch.load("best.pkl")["agent_state_dict"])
 
-    The file also holds ``itr``, ``cum_steps`` and ``return_``. A resumed run keeps a better agent
-    of the run before.
+    The file also holds ``itr``, ``cum_steps``, ``return_`` and ``evaluated`` (True if the return is
+    that of an evaluation). A resumed run keeps a better agent of the run before, unless only one of
+    the two evaluates.
     """
 
     FILE = "best.pkl"
@@ -256,7 +257,8 @@ class KeepBest(Hook):
         self.return_, self._path = -math.inf, Path(run_dir, self.FILE)
         if runner.start_itr > 0 and self._path.exists():
             best = read_snapshot(self._path)
-            if best["itr"] <= runner.state.itr:  # later ones will be evaluated again
+            alike = best.get("evaluated", runner._eval) == runner._eval
+            if alike and best["itr"] <= runner.state.itr:  # later ones will be evaluated again
                 self.return_ = best["return_"]
 
     def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:
@@ -269,6 +271,7 @@ class KeepBest(Hook):
             "itr": runner.state.itr,
             "cum_steps": runner.cum_steps,
             "return_": return_,
+            "evaluated": runner._eval,
             "agent_state_dict": runner.agent.state_dict(),
             "spaces": record_of(runner.agent.env_spaces),
         }

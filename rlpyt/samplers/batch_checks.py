@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from rlpyt.samplers.collectors import BaseCollector
 
 Array = np.ndarray[Any, Any]
+WITHOUT_GRADIENTS = (
+    "(Environments and wrappers are stepped in torch.inference_mode. One that trains a network of "
+    "its own does it inside `with torch.inference_mode(False):`.)"
+)
 
 
 class BatchChecks:
@@ -77,6 +81,8 @@ class BatchChecks:
     def raise_cause(self, collector: BaseCollector, slot: int, error: Exception) -> None:
         """Raise the cause of an error of the collector instead of it, if a check finds one.
 
+        An error of gradients gets a note, since environments are stepped without them.
+
         Raises:
             NonFiniteError: observations, rewards or the agent's distribution were not finite.
             ValueError: a mask is invalid.
@@ -84,6 +90,8 @@ class BatchChecks:
         self._raise_not_finite_cause(collector, slot, error)
         self._raise_mask_cause(slot, error)
         self._raise_agent_cause(collector, slot, error)
+        if "does not require grad" in str(error) or "Inference tensors" in str(error):
+            error.add_note(WITHOUT_GRADIENTS)
 
     def _check_finite(self, slot: int, agent_inputs: Any, n_taken: int | None) -> None:
         """Check that observations and rewards of this batch are finite."""

@@ -1,6 +1,7 @@
 """Ready-made hooks, and what is written when a hook stops a run."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -196,6 +197,21 @@ def test_the_best_agent_is_kept(tmp_path):
         runner = runner_for(MinibatchRlEval, hooks=[KeepBest()], n_itr=2)
         runner.train()  # a new run does not compare with an older one
     assert torch.load(tmp_path / "best.pkl", weights_only=True)["return_"] != 3.0
+
+
+def test_returns_of_training_and_of_evaluations_are_not_compared(tmp_path):
+    cases = [(MinibatchRl, 9.0, 1), (MinibatchRlEval, 3.0, 2), (MinibatchRl, 1.0, 3)]
+    for i, (Runner, return_, n_itr) in enumerate(cases):
+        resume = dict(resume_from=tmp_path / "checkpoint") if i else {}
+        hooks = [Returns([return_] * 9), KeepBest()]
+        with (
+            run_context(tmp_path, 0, "mixed", resume=i > 0),
+            warnings.catch_warnings(record=True) as w,
+        ):
+            warnings.simplefilter("always")
+            runner_for(Runner, hooks=hooks, n_itr=n_itr, **resume).train()
+        assert len([x for x in w if "do not compare them" in str(x.message)]) == min(i, 1)
+        assert torch.load(tmp_path / "best.pkl", weights_only=True)["return_"] == return_
 
 
 def test_a_hook_of_an_earlier_run_keeps_the_best_agent_of_the_next(tmp_path):

@@ -1,8 +1,11 @@
 """Values of environments are checked against the record; mismatches are named."""
 
 import re
+import traceback
 import warnings
 from collections import namedtuple
+from contextlib import nullcontext
+from functools import partial
 from typing import ClassVar
 
 import gymnasium
@@ -41,6 +44,22 @@ from tests.samplers.trouble import (
     run_into,
     turns,
 )
+
+
+class Bonus(CountEnv):
+    """Trains a network of its own in every step."""
+
+    def __init__(self, mode=nullcontext, **kwargs):
+        super().__init__(**kwargs)
+        self.mode, self.network = mode, torch.nn.Linear(1, 1)
+        self.optimizer = torch.optim.SGD(self.network.parameters(), 0.1)
+
+    def step(self, action):
+        with self.mode():
+            self.network(torch.ones(1)).sum().backward()
+        self.optimizer.step()
+        return super().step(action)
+
 
 LIES = {
     "observation shape": r"observation has shape \(7,\), .*\(3,\)",
@@ -690,3 +709,20 @@ def test_final_observations_that_are_numbers_are_checked_too():
     with pytest.raises(NonFiniteError, match="final observation .* got nan"):
         check_final_observations(np.array([0, np.nan], np.float32), [4, 7], context)
     assert context.progress[ROW] == 7
+
+
+@pytest.mark.parametrize("Sampler", [SerialSampler, PARALLEL[0]])
+def test_an_environment_that_trains_is_told_how(Sampler):
+    def collect(**env_kwargs):
+        sampler = Sampler(Bonus, env_kwargs, batch_T=T, batch_B=B, max_decorrelation_steps=0)
+        sampler.initialize(EchoAgent(), seed=0)
+        try:
+            sampler.obtain_samples(0)
+        finally:
+            sampler.shutdown()
+
+    collect(mode=partial(torch.inference_mode, False))
+    with pytest.raises(Exception, match="grad") as caught:
+        collect()
+    text = "".join(traceback.format_exception(caught.value))
+    assert "torch.inference_mode(False)" in text
