@@ -597,15 +597,17 @@ def keep(directory: Path, kept: Path) -> None:
 def table(name: str) -> str:
     """Return a table of docs/results.md as Markdown, from saved data only."""
     shown = [shown for e in TABLES[name] if (shown := e.shown)]
-    columns = ["experiment", "expected", "seeds", "evaluation", "mean", "last 100"]
+    columns = ["experiment", "expected", "mean", "seeds", "evaluation", "last 100"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for e in shown:
         last = [_last_training(e.kept(seed)) for seed in e.seeds]
-        seeds = ", ".join(map(str, e.seeds)) + " (settings chosen on these)" * _is_early(e)
+        seeds = ", ".join(map(str, e.seeds))
+        if len(e.seeds) > 2 and [*e.seeds] == [*range(e.seeds[0], e.seeds[-1] + 1)]:
+            seeds = f"{e.seeds[0]} to {e.seeds[-1]}"
+        seeds += " (settings chosen on these)" * _is_early(e)
         lines.append(
-            f"| {e.name} | {e.target} | {seeds} "
-            f"| {_returns(e.evaluations)} | {_returns([np.mean(e.evaluations)])} "
-            f"| {_returns(last)} |"
+            f"| {e.name} | {e.target} | {_returns([np.mean(e.evaluations)])} | {seeds} "
+            f"| {_returns(e.evaluations)} | {_returns(last)} |"
         )
     commands = "\n".join(f"{e.command_line}  # {e.name}" for e in shown)
     folded = "<details><summary>Commands, machines, commits</summary>"

@@ -79,10 +79,10 @@ def results(experiments):
     cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line[:2] == "| "]
     found = {row[0]: row for row in cells if len(row) == 6}  # rows of experiments
     commands = dict(line.split("  # ")[::-1] for line in page.splitlines() if "  # " in line)
-    rows = ["| command | seeds | evaluation | mean |", "|---|---|---|---|"]
+    rows = ["| command | mean | seeds | evaluation |", "|---|---|---|---|"]
     for experiment in experiments.split():
-        _, _, seeds, evaluation, mean, _ = found[experiment]
-        rows.append(f"| `{commands[experiment]}` | {seeds} | {evaluation} | {mean} |")
+        _, _, mean, seeds, evaluation, _ = found[experiment]
+        rows.append(f"| `{commands[experiment]}` | {mean} | {seeds} | {evaluation} |")
     return "\n".join(rows)
 
 
