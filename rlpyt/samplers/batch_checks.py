@@ -90,8 +90,10 @@ class BatchChecks:
         self._raise_not_finite_cause(collector, slot, error)
         self._raise_mask_cause(slot, error)
         self._raise_agent_cause(collector, slot, error)
-        if "does not require grad" in str(error) or "Inference tensors" in str(error):
-            error.add_note(WITHOUT_GRADIENTS)
+        if type(error) is RuntimeError:  # torch's; ``str`` of a custom one may fail
+            text = str(error)
+            if "does not require grad" in text or "Inference tensors" in text:
+                error.add_note(WITHOUT_GRADIENTS)
 
     def _check_finite(self, slot: int, agent_inputs: Any, n_taken: int | None) -> None:
         """Check that observations and rewards of this batch are finite."""
