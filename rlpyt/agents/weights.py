@@ -100,7 +100,7 @@ class SharedWeights:
 
 
 class ModelWatch:
-    """What a model consists of, to notice what is replaced while other processes have copies.
+    """Parts of a model, to notice those that are replaced while other processes have copies.
 
     It is compared before every batch, so that is fast. It belongs to one process.
     """

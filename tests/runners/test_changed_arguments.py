@@ -1,4 +1,4 @@
-"""What hooks change in agents and their models acts in all processes that choose actions."""
+"""Changes that hooks make to agents and their models act in all processes that choose actions."""
 
 import gymnasium
 import numpy as np
