@@ -9,7 +9,7 @@ from typing import Any
 
 import tyro
 
-from rlpyt.cli.flags import parse
+from rlpyt.cli.flags import Several, parse
 from rlpyt.experiments.agents import build_agent
 from rlpyt.experiments.build import EnvRecipe, env_recipe, env_spaces
 from rlpyt.experiments.registry import ALGORITHMS
@@ -27,7 +27,7 @@ class Check:
     env_args: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_steps: int = 2000  # maximum number of steps to wait for the end of an episode
     seed: int = 0  # seed of environment and actions
-    skip: tuple[str, ...] = ()  # names of checks to skip
+    skip: Several[str] = ()  # names of checks to skip
     timeout: float = 300.0  # seconds for all checks; a hang is reported after this time
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from rlpyt.cli.flags import UsageError, parse
+from rlpyt.cli.flags import Several, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Compare:
     """Arguments of the command."""
 
     # run directories, directories above them, or files of results (.csv, .json)
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: tyro.conf.Positional[Several[Path]]
     # published algorithms ("XQC", "SAC", or "published" for all); or run directories or files
     against: tuple[str, ...] = ("published",)
-    at: tuple[int, ...] = ()  # environment steps; by default the last ones that both have
+    at: Several[int] = ()  # environment steps; by default the last ones that both have
     y: str = "ReturnAverage"  # column of progress.csv
     # plot of these returns: .png, .svg or .pdf
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None

@@ -18,6 +18,9 @@ from rlpyt.experiments.settings import hyphenated, is_union, plain_fields
 
 T = TypeVar("T")
 
+# Any number of values, which help leaves without "(default: )" for none.
+Several = Annotated[tuple[T, ...], tyro.conf.arg(help_behavior_hint="")]
+
 # A dictionary or None is a flag with a JSON value: --env-args '{"gravity": 5.0}'.
 _REGISTRY = tyro.constructors.ConstructorRegistry()
 

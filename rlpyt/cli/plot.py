@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from rlpyt.cli.flags import UsageError, parse
+from rlpyt.cli.flags import Several, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Plot:
     """Arguments of the command."""
 
     # run directories, directories above them, or models of the hub (hf://user/name)
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: tyro.conf.Positional[Several[Path]]
     # output file: .png, .svg or .pdf
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("learning_curves.png")
     # learning curves; or, of the final scores, performance profiles, pairwise probabilities of
@@ -30,7 +30,7 @@ class Plot:
     y: str = "ReturnAverage"  # column of progress.csv
     smooth: int = 1  # window, in rows, of a moving average over each run
     # settings to group by, for example algo.learning_rate; by default those that differ
-    group_by: tuple[str, ...] = ()
+    group_by: Several[str] = ()
     # source of the final scores: the evaluation after training, the last tenth of the rows, or
     # (auto) the evaluation if all runs have one
     score: Literal["auto", "evaluation", "last"] = "auto"

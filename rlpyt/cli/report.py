@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from rlpyt.cli.flags import UsageError, parse
+from rlpyt.cli.flags import Several, UsageError, parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Report:
     # (auto) the evaluation if all runs have one
     score: Literal["auto", "evaluation", "last"] = "auto"
     # settings that define a variant, for example algo.learning_rate; by default those that differ
-    group_by: tuple[str, ...] = ()
+    group_by: Several[str] = ()
 
 
 def main(args: Sequence[str]) -> int:

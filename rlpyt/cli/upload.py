@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tyro
 
-from rlpyt.cli.flags import UsageError, parse
+from rlpyt.cli.flags import Several, UsageError, parse
 from rlpyt.errors import UntrustedFile
 from rlpyt.experiments import rundir, script_runs
 from rlpyt.experiments.options import read_config
@@ -25,7 +25,7 @@ class Upload:
     """Arguments of the command."""
 
     run: tyro.conf.Positional[Path]  # the run directory
-    logger: tuple[str, ...] = ()  # wandb, mlflow or trackio; by default those of the run
+    logger: Several[str] = ()  # wandb, mlflow or trackio; by default those of the run
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
