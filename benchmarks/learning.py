@@ -241,8 +241,7 @@ TABLES: dict[str, list[Experiment]] = {
           for env in ("HalfCheetah", "Hopper")),
         *(_curve(f"crossq-256-{env}",
                  f"train crossq {env}-v5 --steps 100000 --agent.args "
-                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ",
-                 seeds=REPORT_SEEDS[:4])
+                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ")
           for env in ("HalfCheetah", "Hopper")),
         _curve("crossq-256-utd2-HalfCheetah",
                "train crossq HalfCheetah-v5 --steps 100000 --algo.replay-ratio 512 --agent.args "
