@@ -32,6 +32,7 @@ AGENT = "agent"  # checkpoint of the agent alone, in models of the hub
 
 CONTENTS = {
     "progress.csv": "statistics, one row per log interval",
+    "debug.log": "all messages; after a failure also the traceback",
     CONFIG: "options, from which the run can be rebuilt",
     "params.json": "settings as logged",
     SNAPSHOT: "trained agent, for torch.load and rlpyt.load",
