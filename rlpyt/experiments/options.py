@@ -388,6 +388,9 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
     new = _checked(name, new, kind)
     if name == "algo":
         new = {key: with_start(value, old.get(key)) for key, value in new.items()}
+    if name == "agent.args":  # arguments of networks that are not given stay
+        given = {key: value for key, value in new.items() if isinstance(value, dict)}
+        new |= {key: {**(old.get(key) or {}), **value} for key, value in given.items()}
     return {**old, **new} if get_origin(kind) is dict else new
 
 

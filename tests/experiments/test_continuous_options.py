@@ -46,6 +46,13 @@ def test_critics_use_the_settings_of_the_policy_by_default():
     )
 
 
+def test_arguments_of_critics_that_are_not_given_are_those_of_the_preset():
+    narrow = options("xqc", "mujoco", agent=dict(args=dict(q_model_kwargs=dict(hidden_sizes=[9]))))
+    preset = options("xqc", "mujoco").agent.args["q_model_kwargs"]
+    assert preset["n_atoms"] > 1
+    assert narrow.agent.args["q_model_kwargs"] == {**preset, "hidden_sizes": [9]}
+
+
 @pytest.mark.parametrize("algo_name", CONTROL)
 def test_arguments_of_the_model_replace_the_preset(algo_name):
     agent = build_agent(options(algo_name, agent=dict(model=dict(hidden_sizes=[5]))), SPACES)
