@@ -37,6 +37,8 @@ WRAPPER_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "RescaleObservation": (),
     "ReshapeObservation": (),
 }
+# Gymnasium's checker compares its first steps with data that are not saved.
+CHECKED = {"PassiveEnvChecker": {"checked_step": True, "checked_data_reuse": True}}
 # MuJoCo computes these from the state before the last substep, and environments read them before
 # the next step; mj_forward would compute them for the following substep.
 MUJOCO_DERIVED = (
@@ -79,7 +81,9 @@ def set_state(env: EnvLike, state: Mapping[str, Any]) -> None:
             f"the saved state must be of {_names(env)}, got one of {list(state['layers'])}."
         )
     for wrapper, attributes in zip(_wrappers(env), state["wrappers"], strict=True):
-        _set_attributes(wrapper, attributes, WRAPPER_ATTRIBUTES[type(wrapper).__name__])
+        name = type(wrapper).__name__
+        _set_attributes(wrapper, attributes, WRAPPER_ATTRIBUTES[name])
+        vars(wrapper).update(CHECKED.get(name, {}))
     _set_simulator(_bare(env), state["simulator"])
     if state["rng"] is None:
         _bare(env)._np_random = None

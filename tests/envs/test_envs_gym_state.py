@@ -59,6 +59,16 @@ def test_a_seed_not_yet_used_is_part_of_the_state():
     assert (fresh.reset() == env.reset()).all()
 
 
+@pytest.mark.parametrize("n_steps", [0, 1, 2])  # the checker compares successive steps
+def test_an_environment_with_gymnasiums_checker_continues(n_steps):
+    env, fresh = (GymEnvWrapper(gymnasium.make("CartPole-v1")) for _ in range(2))
+    env.seed(3)
+    env.reset()
+    run(env, [0] * n_steps)
+    fresh.set_state(env.get_state())
+    assert run(fresh, [0] * 20) == run(env, [0] * 20)
+
+
 def test_before_the_first_reset():
     env, fresh = make("CartPole-v1"), make("CartPole-v1")
     fresh.set_state(env.get_state())
