@@ -30,6 +30,7 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped, is_batch
 from rlpyt.samplers.environments import closing_quietly
 from rlpyt.samplers.fault_policy import HEALED, FaultLimit
+from rlpyt.samplers.step_checks import all_finite, float_leaves
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
 from rlpyt.spaces.elements import check_first
@@ -383,6 +384,7 @@ class Run:
         self.itr = max(1, itr)  # at iteration 0 some agents act randomly
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(agent.env_spaces.action)
+        self._has_warned = False  # of an observation
         self.reset()
 
     def __repr__(self) -> str:
@@ -442,23 +444,26 @@ class Run:
             ValueError: a part is missing or is not an element of its space, such as an image of
                 floats, or the mask of actions allows none.
         """
-        return self._act(observation, reward, deterministic, check=True)
-
-    def _act(self, observation: Any, reward: Any, deterministic: bool, check: bool) -> Any:
         space, action_space = self.agent.env_spaces
         fields = getattr(space.shape, "_fields", None)
         is_gym = isinstance(observation, Mapping) or type(observation) is tuple
         if fields is not None and is_gym:
             observation = from_gym(space, observation)
-        elif type(observation) is tuple or getattr(observation, "_fields", None) != fields:
+        elif observation is None or is_gym or getattr(observation, "_fields", None) != fields:
             expected = "an array"
             if fields is not None:
                 expected = f"a dict or named tuple with the parts {', '.join(fields)}"
             raise TypeError(
                 f"the observation must be {expected}, as from Run.env(), got {observation!r:.120}."
             )
-        said = check_first(space, observation) if check else None
-        if said is not None:
+        said = check_first(space, observation)
+        if not all_finite(float_leaves(observation)):
+            said = (
+                f"{self.name}: observations must be finite, got {observation!r:.120}. Correct the "
+                "environment, or ignore this if the agent can handle such values."
+            )
+        if said is not None and not self._has_warned:
+            self._has_warned = True  # the text has numbers, which differ in each step
             warnings.warn(said)
         mask = action_mask_of(observation)
         if mask is not None:
@@ -515,10 +520,9 @@ class Run:
             self.reset()
             while not done and t != max_steps:
                 try:
-                    action = self._act(observation, reward, deterministic, check=False)
-                except (ValueError, RuntimeError) as error:
+                    action = self.act(observation, reward, deterministic)
+                except (TypeError, ValueError, RuntimeError) as error:
                     error.add_note(f"In step {t} of an episode of {env}.")
-                    check_first(self.agent.env_spaces.observation, observation)  # names the part
                     raise
                 next_observation, reward, done, info = env.step(action)
                 t += 1

@@ -276,6 +276,47 @@ def test_evaluation_names_a_category_outside_of_its_space(tmp_path):
         run.evaluate(1)
 
 
+class LateObservation(LateCategory):
+    """Environment that returns `wrong` as its second observation."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, wrong=None):
+        super().__init__()
+        self.wrong = np.zeros(2) if wrong is None else wrong
+
+    def reset(self, seed=None, options=None):
+        return super().reset(seed=seed)[0]["b"], {}
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        wrong = None if self.wrong is False else self.wrong
+        return wrong if self.t == 2 else observation["b"], *rest
+
+
+@pytest.mark.parametrize(
+    "wrong, error, message",
+    [
+        (np.zeros((1, 2)), ValueError, r"observation has shape \(1, 2\); expected \(2,\)"),
+        (np.zeros(2, complex), TypeError, "observation is a ndarray"),
+        ("left", TypeError, "observation is a str"),
+        (False, TypeError, "the observation must be an array"),  # returns None
+        (np.full(2, np.nan), None, "LateObservation: observations must be finite"),
+        (np.full(2, np.inf), None, "LateObservation: observations must be finite"),
+    ],
+)
+def test_evaluation_checks_observations_as_training_does(wrong, error, message, tmp_path):
+    train(tiny(LateObservation, "a2c"), tmp_path)
+    run = rlpyt.load(tmp_path, env=LateObservation, env_args=dict(wrong=wrong))
+    if error is not None:
+        with pytest.raises(error, match=message):
+            run.evaluate(1)
+        return
+    with pytest.warns(UserWarning, match=message) as said:
+        run.evaluate(3)
+    assert len([w for w in said if "finite" in str(w.message)]) == 1
+
+
 class NoArguments(LateCategory):
     def __init__(self):
         super().__init__()
