@@ -176,6 +176,7 @@ class CheckpointedRunner(BaseRunner):
             "hooks": self._custom_hooks(),
             "evaluates": self._eval,
             "tables": logger.table_marks(),
+            "row": logger.begun_row(),  # columns of hooks
             **(self.before_evaluation or self._changed_by_evaluation()),
         }
 
@@ -308,6 +309,8 @@ class CheckpointedRunner(BaseRunner):
                 self.sampler.start_anew(self.state.itr + 1)
                 self.algo.interrupt()
             self.load_counters(state["counters"])
+            for name, value in state.get("row", []):
+                logger.record_tabular(name, value)
             if ranks != self.world_size:
                 self.state.last_logged_itr = itr
             self.state.evaluation_pending = state["owes_evaluation"]

@@ -41,17 +41,26 @@ def test_the_iteration_that_stops_a_run_has_a_row(Runner, last, tmp_path):
     assert snapshot["itr"] == last
 
 
+class Columns(Hook):
+    """Set a column in every third iteration."""
+
+    def on_iteration(self, runner, itr):
+        if itr % 3 == 0:
+            logger.record_tabular("hook/of itr", float("nan") if itr == 6 else itr)
+            logger.record_tabular("text", f"after {itr}")
+
+
 @pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
 def test_a_resumed_run_deletes_that_row_and_is_the_uninterrupted_one(Runner, tmp_path):
     dirs = tmp_path / "whole", tmp_path / "stopped"
     with run_context(dirs[0], 0, "whole"):
-        whole = runner_for(Runner, **RUN)
+        whole = runner_for(Runner, hooks=[Columns()], **RUN)
         whole.train()
     with run_context(dirs[1], 0, "stopped"):
-        runner_for(Runner, hooks=[StopAfter(3)], **RUN).train()
+        runner_for(Runner, hooks=[StopAfter(3), Columns()], **RUN).train()
     assert iterations(dirs[1])[-1] == 3
     with run_context(dirs[1], 0, "stopped", resume=True):
-        resumed = runner_for(Runner, resume_from=dirs[1] / "checkpoint", **RUN)
+        resumed = runner_for(Runner, hooks=[Columns()], resume_from=dirs[1] / "checkpoint", **RUN)
         resumed.train()
     rows = [[*map(unmeasured, rows_of(run_dir))] for run_dir in dirs]
     assert rows[0] == rows[1]

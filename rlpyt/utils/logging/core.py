@@ -204,6 +204,10 @@ class Logger:
         tables = {os.path.basename(name): table for name, table in self._tables.items()}
         return {name: cast(CsvSink, table.output).mark() for name, table in tables.items()}
 
+    def begun_row(self) -> list[list[Any]]:
+        """Return the columns set since the last row, [name, value] each, for a checkpoint."""
+        return [[name, value] for name, value in self._row.items()]
+
     def changed_tables(self, marks: Mapping[str, Any]) -> list[str]:
         """Return the files whose rows up to their mark in ``marks`` have changed."""
         tables = [(os.path.basename(name), table) for name, table in self._tables.items()]
