@@ -214,6 +214,7 @@ class LauncherLock(RunLock):
     """The lock that is held by the launcher of a sweep."""
 
     name = "launcher.lock"
+    requires_locks = True  # the runs' supervisors use them, too
 
     def refusal(self, owner: dict[str, Any]) -> str:
         """Return the message for a second launcher."""

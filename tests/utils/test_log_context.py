@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import json
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup
 from rlpyt.processes.pipe import Pipes
+from rlpyt.sweeps.directory import LauncherLock
 from rlpyt.utils.logging import context, logger
 from rlpyt.utils.logging.context import (
     RunDirectoryError,
@@ -459,6 +461,40 @@ def test_a_lock_whose_file_an_environment_has_closed_is_named(tmp_path):
     os.dup2(copy, file.fd)  # else the lock would close another file of this number when it ends
     os.close(copy)
     lock._lock.release()
+
+
+@pytest.fixture(params=["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
+def without_locks(request, monkeypatch):
+    """Let flock fail as on network file systems without locks."""
+    number = getattr(errno, request.param)
+
+    def flock(file, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+def test_without_locks_the_named_process_counts(without_locks, tmp_path):
+    with RunLock(tmp_path) as lock:
+        assert RunLock(tmp_path).process() == os.getpid()
+        with pytest.raises(RunDirectoryError, match="in use by process"), RunLock(tmp_path):
+            pass
+    assert not lock.path.exists()
+    killed = lock_content(pid=dead_pid())
+    lock.path.write_text(killed)
+    with RunLock(tmp_path):
+        assert RunLock(tmp_path).process() == os.getpid()
+    lock.path.write_text(killed)
+    assert RunLock(tmp_path).owner() == "" and not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+def test_a_sweep_without_locks_is_refused(without_locks, tmp_path):
+    refused = pytest.raises(RunDirectoryError, match="launcher.lock is on a file system without")
+    with refused, LauncherLock(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def try_lock(directory, start, finish, results):

@@ -1,6 +1,7 @@
 """Locks: one live process per run directory, and one training per process."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -9,7 +10,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+import psutil
+from filelock import FileLock, SoftFileLock, Timeout
 
 from rlpyt.errors import ConcurrentRunError, RlpytError
 from rlpyt.utils.files import naming, read_regular
@@ -17,6 +19,7 @@ from rlpyt.utils.files import naming, read_regular
 LONGEST_NAME = 255  # bytes of the name of a file or directory
 MAX_BYTES = 10_000  # of a lock's content
 _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of some network file systems
 
 
 class RunDirectoryError(RlpytError, RuntimeError):
@@ -80,18 +83,22 @@ class RunLock:
     """Context manager that holds ``<directory>/run.lock``; subclasses change name and message.
 
     The operating system releases the lock of a process that has died. Network file systems may not
-    share locks between machines, so a file that names another host counts as locked.
+    share locks between machines, so a file that names another host counts as locked. Where the file
+    system has no locks at all, a file that names a live process does.
 
     Raises:
         RunDirectoryError: another live process holds the lock on entry; the message gives its pid.
+            Or the file system has no locks, and the subclass requires them.
         OSError: the directory is not writable on entry.
     """
 
     name = "run.lock"
+    requires_locks = False  # other processes test the lock without reading the file
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = Path(directory) / self.name
         self._lock = FileLock(self.path, mode=0o644)
+        self._holder: int | None = None  # the process that holds it, not its forked children
 
     def refusal(self, owner: dict[str, Any]) -> str:
         """Return the error message for a second process."""
@@ -107,8 +114,9 @@ class RunLock:
             return ""
         owner = self._written_owner()
         if not _is_elsewhere(owner):
-            with contextlib.suppress(Timeout, PermissionError), self._lock.acquire(blocking=False):
-                self.path.unlink(missing_ok=True)
+            with contextlib.suppress(Timeout, PermissionError, RunDirectoryError):
+                self._acquire(0)
+                self._release()
                 return ""
         return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
 
@@ -132,7 +140,7 @@ class RunLock:
         if _is_elsewhere(owner := self._written_owner()):
             raise RunDirectoryError(self.refusal(owner))
         try:
-            self._lock.acquire(timeout=_PATIENCE_S)
+            self._acquire(_PATIENCE_S)
         except Timeout:
             raise RunDirectoryError(self.refusal(self._written_owner())) from None
         try:
@@ -144,10 +152,40 @@ class RunLock:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._lock.is_locked:  # a forked child has not inherited it
+        if self._holder == os.getpid():
             self._release()
 
+    def _acquire(self, timeout_s: float) -> None:
+        """Acquire the lock; without locks in the file system, unless a live process is named.
+
+        Raises:
+            Timeout: another process holds it.
+        """
+        failed: Exception | None = None
+        try:
+            with naming(self.path):
+                self._lock.acquire(timeout=timeout_s)
+        except NotImplementedError as error:  # of early versions of filelock
+            failed = error
+        except OSError as error:
+            is_held = isinstance(error, Timeout) and not isinstance(self._lock, SoftFileLock)
+            if is_held or not (isinstance(error, Timeout) or error.errno in _NO_LOCKS):
+                raise
+            failed = error
+        if self.requires_locks and (failed or isinstance(self._lock, SoftFileLock)):
+            self._release()
+            raise RunDirectoryError(
+                f"{self.path} is on a file system without locks (flock), which sweeps require. "
+                "Choose a directory on another file system."
+            )
+        pid = self._written_owner().get("pid")
+        unknown = pid is None and isinstance(failed, Timeout)  # its owner has not written it yet
+        if failed and (unknown or (pid is not None and psutil.pid_exists(pid))):
+            raise Timeout(str(self.path)) from failed
+        self._holder = os.getpid()
+
     def _release(self) -> None:
+        self._holder = None
         with contextlib.suppress(NotADirectoryError):  # the directory was replaced by a file
             self.path.unlink(missing_ok=True)  # before the release: waiting processes reopen it
         with naming(self.path):
