@@ -7,6 +7,7 @@ action, state = policy.act(observation, state, reward)
 
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,9 @@ def _read_onnx(content: bytes) -> tuple[Function, str]:
         return _read_onnx_in_numpy(content)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # more do not help with single observations
+    # Weights in other files, which no export has, would be looked for in the working directory.
+    folder = "session.model_external_initializers_file_folder_path"
+    options.add_session_config_entry(folder, os.devnull)
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = [entry.name for entry in session.get_inputs()]
 

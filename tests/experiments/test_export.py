@@ -667,6 +667,25 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, tmp_pat
             check(lambda model, text=text: setattr(model.metadata_props[0], "value", text))
 
 
+@requires_onnx
+@pytest.mark.parametrize("load", [rlpyt.load_policy, load_in_numpy])
+def test_a_policy_reads_no_other_file(load, tmp_path, monkeypatch):
+    import onnx
+    from onnx.external_data_helper import set_external_data
+
+    monkeypatch.chdir(tmp_path)
+    run_of("ppo", "CartPole-v1").export(tmp_path / "policy.onnx")
+    model = onnx.load("policy.onnx")
+    weights = next(x for x in model.graph.initializer if len(x.dims) == 2)
+    weights.raw_data = onnx.numpy_helper.to_array(weights).tobytes()
+    Path("mine.bin").write_bytes(weights.raw_data)
+    set_external_data(weights, "mine.bin")
+    weights.ClearField("raw_data")
+    Path("policy.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match="policy.onnx .*damaged"):
+        load("policy.onnx")
+
+
 @pytest.mark.parametrize("initial", [None, [0, math.inf]])
 def test_an_initial_state_that_is_not_finite_is_refused(initial):
     entry = dict(name="state.h", dtype="float32", shape=[2], initial=initial)
