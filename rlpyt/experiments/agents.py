@@ -186,7 +186,7 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     if chosen.has_memory:
         model_kwargs.setdefault("memory", "lstm")
     if image and kind == "r2d1" and "fc_sizes" in model_kwargs:
-        (model_kwargs["fc_size"],) = model_kwargs.pop("fc_sizes")
+        model_kwargs["fc_size"] = model_kwargs.pop("fc_sizes")
     if chosen.dueling:
         model_kwargs["dueling"] = True
     kwargs = _agent_kwargs(options, AGENTS[kind][image])
@@ -303,7 +303,10 @@ def _model_kwargs(
                     f"the custom model does not take {name}. Add it (rlpyt.models.recurrent), or "
                     "leave agent.memory and agent.memory_size out."
                 )
-    return {**options.agent.model, **_encoders(options), **memory, **model_kwargs}
+    model = dict(options.agent.model)
+    if known is None and "hidden_sizes" in model:  # of models of images they have another name
+        model[sizes] = model.pop("hidden_sizes")
+    return {**model, **_encoders(options), **memory, **model_kwargs}
 
 
 def _encoders(options: RunOptions) -> dict[str, Any]:

@@ -106,6 +106,10 @@ def test_minatar_is_learned_from_boolean_images(algo_name, tmp_path):
     assert record_video(run, tmp_path / "film.mp4", max_steps=5) == 5
 
 
+def linear_layers(model):
+    return [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+
+
 def test_options_of_the_network_reach_the_model():
     spaces = env_spaces(env_recipe("CartPole-v1"))
     options = preset("dqn", "CartPole-v1", agent=dict(dueling=True, hidden_sizes=[8, 6]))
@@ -120,8 +124,11 @@ def test_options_of_the_network_reach_the_model():
     qr = build_agent(preset("qrdqn", "CartPole-v1", agent=dict(args=dict(n_quantiles=7))), spaces)
     assert qr.n_quantiles == 7
     images = env_spaces(env_recipe("pong"))
-    recurrent = build_agent(preset("r2d1", "pong", agent=dict(hidden_sizes=[32])), images)
-    assert recurrent.model_kwargs["fc_size"] == 32
+    for agent in (dict(hidden_sizes=[32, 16]), dict(model=dict(hidden_sizes=[32, 16]))):
+        for algo_name in ("ppo", "dqn", "r2d1"):
+            built = build_agent(preset(algo_name, "pong", agent=agent), images)
+            built.initialize(images)
+            assert {32, 16} <= {layer.out_features for layer in linear_layers(built.model)}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ class AtariR2d1Model(AtariDqnModel):
     Args:
         image_shape: (C, H, W).
         output_size: A, number of actions.
-        fc_size: size of the hidden layer after the convolutions; ``None``: none.
+        fc_size: size of the hidden layer(s) after the convolutions; ``None``: none.
         lstm_size: H, size of the recurrent layer.
         head_size: size of the hidden layer after the LSTM.
         dueling: separate branches for value and advantage.
@@ -27,7 +27,7 @@ class AtariR2d1Model(AtariDqnModel):
         self,
         image_shape: Sequence[int],
         output_size: int,
-        fc_size: int | None = 512,
+        fc_size: int | Sequence[int] | None = 512,
         lstm_size: int = 512,
         head_size: int = 512,
         dueling: bool = False,
