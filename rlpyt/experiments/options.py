@@ -389,8 +389,8 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
     if name == "algo":
         new = {key: with_start(value, old.get(key)) for key, value in new.items()}
     if name == "agent.args":  # arguments of networks that are not given stay
-        given = {key: value for key, value in new.items() if isinstance(value, dict)}
-        new |= {key: {**(old.get(key) or {}), **value} for key, value in given.items()}
+        both = [key for key in new if isinstance(old.get(key), dict) and isinstance(new[key], dict)]
+        new = {**new, **{key: {**old[key], **new[key]} for key in both}}
     return {**old, **new} if get_origin(kind) is dict else new
 
 
