@@ -465,6 +465,10 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
         "SAC and CrossQ on HalfCheetah",
         ["sac-HalfCheetah-100k", "crossq-256-HalfCheetah"],
     ),
+    "published-crossq-hopper": (
+        "SAC and CrossQ on Hopper",
+        ["sac-Hopper-100k", "crossq-256-Hopper"],
+    ),
     "q-cartpole": ("Deep Q-learning on CartPole", [
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
         "iqn-CartPole", "pqn-CartPole",
@@ -504,7 +508,11 @@ FAMILIES = (
     ("sac", "td3", "ddpg", "sac_v", "crossq", "tqc"),
 )
 # Published curves that a figure shows beside those of its runs.
-BESIDE = {"published-ppo": ["PPO (on-policy)"], "published-crossq": ["CrossQ", "SAC"]}
+BESIDE = {
+    "published-ppo": ["PPO (on-policy)"],
+    "published-crossq": ["CrossQ", "SAC"],
+    "published-crossq-hopper": ["CrossQ", "SAC"],
+}
 
 
 # Tasks with a level at which they count as solved: the algorithms that are tried on each.
