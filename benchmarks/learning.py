@@ -860,7 +860,8 @@ def _provenance(experiments: Iterable[Experiment]) -> str:
 
 
 def _returns(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" for value in values)
+    forms = (f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" for value in values)
+    return ", ".join("0.00" if form == "-0.00" else form for form in forms)
 
 
 def _read(path: Path) -> Any:

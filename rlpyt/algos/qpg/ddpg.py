@@ -121,7 +121,7 @@ class DDPG(QpgAlgo):
     def q_loss(self, samples: NamedArrayTuple, valid: torch.Tensor | None = None) -> torch.Tensor:
         """Return the sum of the critics' losses, E[w (y - Q(s, a))^2 / 2].
 
-            y = R + g min_i Q'_i(s', mu'(s')), within +- ``q_target_clip``
+            y = R + g min_i Q'_i(s', mu'(s')), within +- q_target_clip
 
         with importance weights w if the replay is prioritized.
 
