@@ -384,7 +384,7 @@ class Run:
         self.itr = max(1, itr)  # at iteration 0 some agents act randomly
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(agent.env_spaces.action)
-        self._has_warned = False  # of an observation
+        self._warned = set[int]()  # kinds of warnings of observations that have been given
         self.reset()
 
     def __repr__(self) -> str:
@@ -456,15 +456,16 @@ class Run:
             raise TypeError(
                 f"the observation must be {expected}, as from Run.env(), got {observation!r:.120}."
             )
-        said = check_first(space, observation)
+        said = [check_first(space, observation)]
         if not all_finite(float_leaves(observation)):
-            said = (
+            said.append(
                 f"{self.name}: observations must be finite, got {observation!r:.120}. Correct the "
                 "environment, or ignore this if the agent can handle such values."
             )
-        if said is not None and not self._has_warned:
-            self._has_warned = True  # the text has numbers, which differ in each step
-            warnings.warn(said)
+        for kind, text in enumerate(said):  # once each: texts have numbers, which differ
+            if text is not None and kind not in self._warned:
+                self._warned.add(kind)
+                warnings.warn(text)
         mask = action_mask_of(observation)
         if mask is not None:
             invalid = mask_error(np.asarray(mask), mask_sizes(self.agent.env_spaces.action))

@@ -317,6 +317,19 @@ def test_evaluation_checks_observations_as_training_does(wrong, error, message, 
     assert len([w for w in said if "finite" in str(w.message)]) == 1
 
 
+class Unbounded(LateObservation):
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+
+def test_another_warning_does_not_hide_that_of_nan(tmp_path):
+    train(tiny(Unbounded, "a2c"), tmp_path)
+    run = rlpyt.load(tmp_path, env=Unbounded)
+    with pytest.warns(UserWarning, match="float32"):
+        run.act(np.full(2, 1e9, np.float32))
+    with pytest.warns(UserWarning, match="must be finite"):
+        run.act(np.full(2, np.nan, np.float32))
+
+
 class NoArguments(LateCategory):
     def __init__(self):
         super().__init__()
