@@ -239,10 +239,10 @@ TABLES: dict[str, list[Experiment]] = {
           for env in ("HalfCheetah", "Hopper")),
         *(_curve(f"sac-{env}-100k", f"train sac {env}-v5 --steps 100000", "SAC")
           for env in ("HalfCheetah", "Hopper")),
-        *(_curve(f"crossq-256-{env}",
-                 f"train crossq {env}-v5 --steps 100000 --agent.args "
+        *(_curve(f"crossq-256-{task.partition('-')[0]}",
+                 f"train crossq {task} --steps 100000 --agent.args "
                  '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ")
-          for env in ("HalfCheetah", "Hopper")),
+          for task in ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v4", "Ant-v4")),
         _curve("crossq-256-utd2-HalfCheetah",
                "train crossq HalfCheetah-v5 --steps 100000 --algo.replay-ratio 512 --agent.args "
                '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ"),
