@@ -53,6 +53,7 @@ autodoc_preserve_defaults = True
 HYPERPARAMETERS = re.compile(r"^<!-- hyperparameters ([\w.:]+) -->$", re.MULTILINE)
 MARKS = re.compile(r"(`[^`]*`)|(?<![\\*\w])(\*(?=\w)|\|)")  # of [*lead, A] and |x|, outside of code
 FILE_LINK = re.compile(r"\[[\w./]+\.md\](?=\([\w./]+\.md(#[\w-]+)?\))")  # [page.md](page.md)
+FILE = re.compile(r"(?<=[:,#] )(\w+)\.md\b")  # of a page, in comments of commands
 BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 COMMANDS = ("rlpyt ", "python ", "pip ", "make ", "git ", "torchrun ", "export ")
 RESULTS = re.compile(r"^<!-- results (.+) -->$", re.MULTILINE)
@@ -88,8 +89,10 @@ def results(experiments):
 
 def as_shell(block):
     """Return a block, as one of the shell if it has no language and begins with a command."""
-    shell = not block[1] and block[2].startswith(COMMANDS)
-    return f"```bash\n{block[2]}```" if shell else block[0]
+    if not block[2].startswith(COMMANDS):
+        return block[0]
+    commands = FILE.sub(r"\1.html", block[2])
+    return f"```{block[1] or 'bash'}\n{commands}```"
 
 
 def complete(app, name, source):
