@@ -29,6 +29,7 @@ from torch import Tensor
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.collections import own_containers
@@ -105,6 +106,12 @@ class TensorEnvs:
         self._shapes = [(self.n, *np.shape(x)) for x in examples]
         self._dtypes = [torch.from_numpy(np.empty(0, np.asarray(x).dtype)).dtype for x in examples]
         self.device = _tensor(_at(observation, self._paths[0]), "observation").device
+        self._starts = [
+            torch.as_tensor(leaf.start, device=self.device)
+            if np.any(getattr(leaf, "start", 0))
+            else None
+            for _, leaf in leaf_spaces(self.spaces.observation, "")
+        ]
         self.observation = self._leaves(observation, "observation")
         self._read: Callable[[Any], TensorStep] = self._read_first
 
@@ -207,11 +214,12 @@ class TensorEnvs:
         return None
 
     def _leaves(self, tree: Any, what: str) -> list[Tensor]:
-        parts = zip(self._paths, self._shapes, self._dtypes, strict=True)
-        return [
-            self._checked(_at(tree, path), shape, dtype, ".".join((what, *path)))
-            for path, shape, dtype in parts
+        parts = zip(self._paths, self._shapes, self._dtypes, self._starts, strict=True)
+        leaves = [
+            (self._checked(_at(tree, path), shape, dtype, ".".join((what, *path))), start)
+            for path, shape, dtype, start in parts
         ]
+        return [leaf if start is None else leaf - start for leaf, start in leaves]
 
     def _checked(
         self, x: Any, shape: tuple[int, ...], dtype: torch.dtype | None, what: str

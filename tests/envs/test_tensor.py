@@ -240,3 +240,16 @@ def test_classes_of_the_protocol_are_recognized() -> None:
     assert not is_tensor_env(Facade) and not is_tensor_env(factory)
     factory.tensors = True  # type: ignore[attr-defined]
     assert is_tensor_env(factory)
+
+
+def test_categories_begin_at_the_start_of_their_space():
+    """As with the other samplers: networks read them from 0 on."""
+    two = spaces.MultiDiscrete([2, 3], start=[5, 7])
+    parts = {"kind": spaces.Discrete(4, start=-1), "two": two}
+    seen = {"kind": torch.tensor([-1, 0, 2]), "two": torch.tensor([[5, 7], [6, 9], [5, 8]])}
+    zeros, no = torch.zeros(3), torch.zeros(3, dtype=torch.bool)
+    step = (seen, zeros, no, {"final_observation": seen})
+    envs = TensorEnvs(Given(seen, step, observation_space=spaces.Dict(parts)), 0)
+    read = envs.step(zeros)
+    for kind, two in (envs.observation, read.observation, read.final):
+        assert kind.tolist() == [0, 1, 3] and two.tolist() == [[0, 0], [1, 2], [0, 1]]
