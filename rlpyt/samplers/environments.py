@@ -15,6 +15,8 @@ from rlpyt.envs.base import Env, EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
+from rlpyt.spaces.action_mask import mask_sizes
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.spaces.record import record_of
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.processes import without_exit
@@ -103,7 +105,7 @@ def check_spaces(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> None:
         where: name of the environment, for messages.
 
     Raises:
-        ValueError: shapes, dtypes or sizes of its spaces differ.
+        ValueError: names, shapes, dtypes or numbers of choices of its spaces differ.
     """
     spaces = EnvSpaces(env.observation_space, env.action_space)
     for name, first, space in zip(expected._fields, expected, spaces, strict=True):
@@ -130,11 +132,12 @@ def other_bounds(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> str |
     )
 
 
-def _signature(space: object) -> tuple[Any, ...]:
-    """Return the shapes and dtypes of a space, which must be those of the allocated memory."""
-    attributes = [getattr(space, name, None) for name in ("shape", "dtype", "n", "spaces")]
-    shape, dtype, n, parts = attributes
-    return shape, str(dtype), n, [_signature(part) for part in parts or ()]
+def _signature(space: object) -> list[tuple[Any, ...]]:
+    """Return name, shape, dtype and numbers of choices of each part of a space."""
+    return [
+        (name, leaf.shape, str(leaf.dtype), mask_sizes(leaf))
+        for name, leaf in leaf_spaces(space, "")
+    ]
 
 
 def close_quietly(envs: Iterable[Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlpyt.agents.pg.mujoco import MujocoFfAgent
-from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.agents.pg.vector import CategoricalMlpAgent, JointMlpAgent
 from rlpyt.envs.gym import GymEnvWrapper, make
 from rlpyt.envs.layers import missing_seed
 from rlpyt.envs.toy import CountEnv
@@ -24,6 +24,7 @@ from rlpyt.samplers.env_batch import make_env_batch
 from rlpyt.samplers.environments import close_quietly, try_environment
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 
 OLD = dict(EnvCls=make, env_kwargs=dict(id="Pendulum-v0"), batch_T=2, batch_B=2)
 EVALUATION = dict(
@@ -241,6 +242,28 @@ def test_other_bounds_of_actions_are_said_once(bounds, evaluates, recwarn):
     sampler.shutdown()
     said = [str(w.message) for w in recwarn if "must have the bounds" in str(w.message)]
     assert len(said) == (bounds[1] != 2)
+
+
+class Choices(CountEnv):
+    """Environment with these numbers of choices, alone or in a Dict."""
+
+    def __init__(self, nvec, nested):
+        super().__init__()
+        space = gymnasium.spaces.MultiDiscrete(nvec)
+        self._action_space = GymSpaceWrapper(
+            gymnasium.spaces.Dict(a=space) if nested else space, 0, "action"
+        )
+
+    def step(self, action):
+        return super().step(0)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_other_numbers_of_choices_are_refused(nested):
+    given = [dict(nvec=nvec, nested=nested) for nvec in ([2, 3], [3, 2])]
+    sampler = SerialSampler(EnvCls=Choices, batch_T=2, batch_B=2, env_kwargs=given)
+    with pytest.raises(ValueError, match="env 1: action_space must be that of the sampler's first"):
+        sampler.initialize(JointMlpAgent(), seed=0)
 
 
 @pytest.mark.parametrize("factory,more", [(make, {}), (make_vec, {"num_envs": 2})])
