@@ -6,12 +6,14 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import MultiDiscrete
 
 import rlpyt
 from rlpyt.errors import DamagedFile
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.record import check_spaces, record_of
 
-FORM = {"names": ["position", "velocity"], "high": 1.0}
+FORM = {"names": ["position", "velocity"], "high": 1.0, "seen": 5.0}
 
 
 class Changeable(gymnasium.Env):
@@ -19,7 +21,7 @@ class Changeable(gymnasium.Env):
 
     def __init__(self):
         low, high = -FORM["high"], FORM["high"]
-        box = gymnasium.spaces.Box(-5, 5, (2,), np.float32)
+        box = gymnasium.spaces.Box(-5, FORM["seen"], (2,), np.float32)
         # Pairs keep their order; a dictionary would be sorted.
         self.observation_space = gymnasium.spaces.Dict([(name, box) for name in FORM["names"]])
         self.action_space = gymnasium.spaces.Box(low, high, (1,), np.float32)
@@ -73,15 +75,23 @@ def test_parts_in_another_order_are_refused(use, trained, tmp_path, monkeypatch)
         uses(trained, tmp_path)[use]()
 
 
-@pytest.mark.parametrize("use", ["load", "init_from", "resume"])
-def test_other_bounds_of_actions_are_told_once(use, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "use,bound,part",
+    [(use, "high", "action") for use in ("load", "init_from", "resume")]
+    + [("load", "seen", "observation.position"), ("resume", "seen", "observation.velocity")],
+)
+def test_other_bounds_are_told_once(use, bound, part, tmp_path, monkeypatch):
+    """Those of observations tell of a normalizing wrapper that is missing."""
     run_dir = rlpyt.train("ppo", Changeable, **small(), run_dir=tmp_path / "run").path
-    monkeypatch.setitem(FORM, "high", 2.0)
+    before, now = FORM[bound], FORM[bound] + 1
+    monkeypatch.setitem(FORM, bound, now)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         uses(run_dir, tmp_path)[use]()
-    texts = [str(w.message) for w in caught if "high of action" in str(w.message)]
-    assert len(texts) == 1 and "[2.0], but was [1.0]" in texts[0]
+    texts = [str(w.message) for w in caught if f"high of {part}" in str(w.message)]
+    # A vector of equal bounds is written as one number, but one of one number in brackets.
+    numbers = texts[0].replace("[", "").replace("]", "")
+    assert len(texts) == 1 and f"is {now}, but was {before} when" in numbers
 
 
 def test_equal_spaces_are_taken_in_silence_also_of_an_older_version(trained, tmp_path):
@@ -102,6 +112,10 @@ def test_numbers_of_another_kind_and_damaged_records_are_named(trained, monkeypa
     saved["observation"][1]["dtype"] = "unsigned integer"
     with pytest.raises(ValueError, match="dtype of observation.velocity is float, but was unsig"):
         check_spaces(saved, spaces, "the agent")
+    made = [GymSpaceWrapper(MultiDiscrete(n), 0, "action") for n in ([2, 3], [3, 2])]
+    choices = [spaces._replace(action=space) for space in made]
+    with pytest.raises(ValueError, match=r"choices of action is \[3, 2\], but was \[2, 3\]"):
+        check_spaces(record_of(choices[0]), choices[1], "the agent")
     for damaged in ({"observation": 3}, [1], {"observation": [], "action": [{}]}, "text"):
         with pytest.raises(DamagedFile, match="the agent"):
             check_spaces(damaged, spaces, "the agent")
