@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +49,8 @@ class SlurmExecutor(Executor):
             "timeout_min": 24 * 60,
             **{name: value for name, value in settings.items() if name != "cluster"},
         }
-        self._executor(Path(".slurm"))  # raises for unknown settings before anything starts
+        with tempfile.TemporaryDirectory() as folder:  # submitit creates it
+            self._executor(Path(folder))  # raises for unknown settings before anything starts
 
     def start(self, job_dir: Path, attempt: Attempt, slot: Slot) -> Handle:
         """Submit a prepared attempt."""

@@ -128,6 +128,7 @@ def test_executors_refuse_unknown_settings(name, settings, complaint, tmp_path, 
         pytest.importorskip("submitit")
     with pytest.raises(ValueError, match=complaint):
         build_executor(name, SHARE, settings)
+    assert not [*tmp_path.iterdir()]  # submitit creates directories of its own
 
 
 def test_an_executor_with_invalid_settings_creates_no_sweep(tmp_path, slurm):
