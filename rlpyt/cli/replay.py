@@ -51,14 +51,14 @@ def main(args: Sequence[str]) -> int:
     runner, directory, blame = _built(command, run_dir)
     found = failure.load(directory)
     say(found["message"].partition("\n")[0] + "\n")
-    if found["inputs"] is None:
-        say(_last_steps(found["samples"]))
-        return 1
-    rows = [row for x in found["inputs"] for row in map(_summary, _named_leaves(x, "batch"))]
-    columns = ["inputs of the update", "shape", "smallest", "largest", "not finite"]
-    say(tabulate([row for row in rows if row], columns, "plain") + "\n")
     call = {"call": pdb.runcall} if command.debugger else {}
     with blame:
+        if found["inputs"] is None:
+            say(_last_steps(found["samples"]))
+            return 1
+        rows = [row for x in found["inputs"] for row in map(_summary, _named_leaves(x, "batch"))]
+        columns = ["inputs of the update", "shape", "smallest", "largest", "not finite"]
+        say(tabulate([row for row in rows if row], columns, "plain") + "\n")
         prepare_resumed(runner.agent, directory)
         result = failure.repeat(runner, directory, **call)
     if result is None:  # the user has left the debugger

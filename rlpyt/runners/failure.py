@@ -78,7 +78,7 @@ def load(directory: Path) -> dict[str, Any]:
     loaded = checkpoint.load_checkpoint(directory)
     try:
         return _rebuilt(loaded.state["failure"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise checkpoint.CheckpointError(
             f"{loaded.path} must hold what a run in NaN has left, but {error!r} is wrong."
         ) from error
@@ -89,7 +89,10 @@ def _rebuilt(found: dict[str, Any]) -> dict[str, Any]:
     from rlpyt.replays.batch import batch_type  # not imported by runs without a replay
 
     inputs = found["inputs"] and [from_dicts(x, batch_type) for x in found["inputs"]]
-    return {**found, "inputs": inputs, "samples": from_dicts(found["samples"])}
+    samples = from_dicts(found["samples"])
+    if not isinstance(found["message"], str) or inputs is samples is None:
+        raise ValueError("message must be a string, and inputs or samples must be there")
+    return {**found, "inputs": inputs, "samples": samples}
 
 
 def repeat(

@@ -1,6 +1,7 @@
 """State before the update in which a run ended in NaN or infinity, and ``rlpyt replay``."""
 
 import io
+import shutil
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import rlpyt
 from rlpyt import CategoricalMlpAgent
 from rlpyt.cli import replay
 from rlpyt.envs.toy import CountEnv
-from rlpyt.errors import NonFiniteError, WorkerError
+from rlpyt.errors import DamagedFile, NonFiniteError, WorkerError
 from rlpyt.experiments.build import build_runner
 from rlpyt.experiments.options import read_options
 from rlpyt.runners import failure
@@ -149,12 +150,28 @@ LEAF = {"type": "a", "fields": ["x"], "parts": [torch.zeros(1)]}
         {"message": "", "itr": 0, "samples": {**LEAF, "fields": ["x", "y"]}, "inputs": None},
         {"message": "", "itr": 0, "samples": None,
          "inputs": [{**LEAF, "attributes": {"__class__": 1}}]},
+        {"message": "", "itr": 0, "samples": None, "inputs": None},
+        {"message": {}, "itr": 0, "samples": None, "inputs": [LEAF]},
+        {"message": "", "itr": 0, "samples": None, "inputs": torch.zeros(2)},
+        np.zeros(2),
     ],
 )  # fmt: skip
 def test_damaged_failures_are_named(tmp_path, found):
     save_checkpoint(tmp_path, {"failure": found})
     with pytest.raises(CheckpointError, match="must hold what a run in NaN has left"):
         failure.load(tmp_path)
+
+
+def test_a_failure_of_another_shape_is_named(tmp_path, monkeypatch):
+    with pytest.raises(NonFiniteError):
+        run(tmp_path / "run", "ppo", hooks=[FailAt()])
+    state = load_checkpoint(tmp_path / "run" / failure.DIRECTORY).state
+    found = {**state["failure"], "inputs": None, "samples": LEAF}
+    shutil.rmtree(tmp_path / "run" / failure.DIRECTORY)
+    save_checkpoint(tmp_path / "run" / failure.DIRECTORY, {**state, "failure": found})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # a run of somebody else
+    with pytest.raises(DamagedFile, match="describes no run that can be built"):
+        replay.main([str(tmp_path / "run")])
 
 
 def test_the_failure_of_a_script_is_repeated_on_its_own_device(tmp_path):
