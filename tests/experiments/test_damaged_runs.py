@@ -258,3 +258,12 @@ def test_a_snapshot_that_contains_itself_is_damaged(tmp_path):
     torch.save(content, tmp_path / "params.pkl")
     with pytest.raises(DamagedFile, match="params.pkl .*damaged"):
         read_snapshot(tmp_path / "params.pkl")
+
+
+def test_a_deeply_nested_snapshot_is_damaged(tmp_path):
+    content = {}
+    for _ in range(400):  # Python itself allows about 1,000 calls
+        content = {"itr": content}
+    torch.save(content, tmp_path / "params.pkl")
+    with pytest.raises(DamagedFile, match="params.pkl .*nested at most"):
+        read_snapshot(tmp_path / "params.pkl")

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlpyt.errors import DamagedFile
 from rlpyt.utils.files import atomic_write, check_regular
+from rlpyt.utils.signed import leaves
 
 SNAPSHOT_MODES = ("none", "last", "all", "gap", "last+gap")
 
@@ -49,7 +50,6 @@ def read_snapshot(path: str | os.PathLike[str]) -> Any:
         DamagedFile: the file has changed since it was written, or cannot be read.
     """
     import torch
-    from torch.utils._pytree import tree_leaves
 
     check_regular(path)
     try:
@@ -59,7 +59,7 @@ def read_snapshot(path: str | os.PathLike[str]) -> Any:
                 if packed or archive.testzip() is not None:
                     raise ValueError("a checksum does not match its content")
         content = torch.load(path, map_location="cpu", weights_only=True)
-        tree_leaves(content)  # raises if the content is deeply nested or contains itself
+        list(leaves(content))  # raises if the content is deeply nested or contains itself
         return content
     except Exception as error:  # torch and zipfile raise many types, without the name of the file
         reason = " ".join(str(error).split())[:100]
