@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from rlpyt.errors import USAGE, DamagedFile
@@ -58,6 +58,11 @@ class Job:
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json beside job.json
     total_steps: int | None = None  # environment steps of the complete run
     retries: int = 1  # after failures
+
+    def __post_init__(self) -> None:
+        path = PurePath(self.run_dir)
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"run_dir must be below the sweep's directory, got {self.run_dir!r}")
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,16 @@ def name_of_process(place: Path) -> str:
 
 def is_held(path: Path) -> bool:
     """Return True if a process holds the lock of a file."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe may have no writer
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
     return False
 
 

@@ -118,6 +118,23 @@ def test_values_of_other_types_in_files_of_a_queue_are_named(tmp_path, file):
             assert whole.state == "done" and not whole.damage
 
 
+@pytest.mark.parametrize("outside", ["/tmp/run", "../run", "a/../../run"])
+def test_runs_outside_of_the_directory_of_a_sweep_are_not_shown(tmp_path, outside):
+    sweep = sweep_of(tmp_path / "sweep", [job(0), job(1)])
+    path = sweep.queue / "00000" / "job.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "run_dir": outside}))
+    damaged, whole = read_sweep(tmp_path / "sweep").runs
+    assert "run_dir must be below the sweep's directory" in damaged.damage and not whole.damage
+
+
+def test_a_pipe_in_place_of_a_lock_is_not_waited_for(tmp_path):
+    sweep = sweep_of(tmp_path, [job(0)])
+    for one in sweep.jobs():
+        one.prepare(Attempt(1, python(""), begun=1.0, ended=2.0, exit_code=0))
+    os.mkfifo(sweep.queue / "00000" / "lock")
+    assert read_sweep(tmp_path).runs[0].state == "done"
+
+
 def test_a_job_without_its_file_is_named_beside_the_others(tmp_path):
     sweep = sweep_of(tmp_path, [job(0), job(1)])
     (sweep.queue / "00000" / "job.json").unlink()
