@@ -53,7 +53,12 @@ EXIT_CODES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
     ((NotADirectoryError, IsADirectoryError), 2),
     ((OSError, MemoryError), 1),  # a retry may succeed, for example after a full disk
 )
-THREADS_S = 5.0  # time for threads and processes to end by themselves
+THREADS_S = 5.0  # time for threads, processes and exit handlers to end by themselves
+# It may do something useful, such as an upload, so it is not ended.
+HANDLER = (
+    "rlpyt: warning: the command has ended, and waits for an exit handler (atexit) of the "
+    "environment or of another package. Ctrl-C ends the wait."
+)
 GYMNASIUM = re.compile(r"\x1b\[\d+m((?:WARN|ERROR): .*)\x1b\[0m", re.DOTALL)  # its warnings
 MODULES = {"eval": "evaluate"}  # commands whose module has another name
 
@@ -109,7 +114,8 @@ def end_in_spite_of_others(code: int) -> None:
     """End the program if threads or processes, as of an environment, would keep it from ending.
 
     At exit Python waits without a limit for threads, also for those of executors, which it asks to
-    end, and for processes of multiprocessing that are not daemonic.
+    end, and for processes of multiprocessing that are not daemonic. It also waits for handlers of
+    `atexit`, which are not ended: a warning says so.
     """
     ask: Any = [*getattr(threading, "_threading_atexits", ())]
     threading.Thread(target=lambda: [end() for end in reversed(ask)], daemon=True).start()
@@ -127,6 +133,9 @@ def end_in_spite_of_others(code: int) -> None:
         if left:
             names = ", ".join(x.name for x in left)
             say(f"rlpyt: warning: ended although {kind} were running: {names}", sys.stderr)
+    waits = threading.Timer(THREADS_S, lambda: say(HANDLER, sys.stderr))
+    waits.daemon = True
+    waits.start()
     if threads:
         atexit._run_exitfuncs()
         for stream in filter(None, (sys.stdout, sys.stderr)):

@@ -580,6 +580,19 @@ def test_the_command_ends_although_threads_and_processes_run(warning):
     assert ended.stderr == (said if warning else "")
 
 
+def test_a_wait_for_an_exit_handler_is_said_and_can_be_interrupted():
+    code = (
+        "import atexit, time, rlpyt.cli.main as cli; cli.THREADS_S = 0.1; "
+        "atexit.register(time.sleep, 99); cli.main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "--version"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert "waits for an exit handler" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+
+
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, time; began = time.perf_counter(); import rlpyt; "
