@@ -78,7 +78,7 @@ class Distribution:
         noise, self._noise = self._noise, None
         if noise is None:
             draw = torch.rand if self.noise_spec.kind == "uniform" else torch.randn
-            return draw(shape, device=device)
+            return draw(shape, dtype=torch.float32, device=device)
         if noise.shape != shape:
             raise ValueError(
                 f"noise must have the shape {shape} (leading dimensions of dist_info, then "

@@ -431,6 +431,20 @@ def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(
     assert all(x.dtype == torch.float32 for net in networks for x in net.parameters())
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_the_default_dtype_of_torch_changes_no_noise(algo, tmp_path):
+    kwargs = dict(steps=96, progress=False, sampler=dict(kind="serial"), min_steps_learn=32)
+    states = []
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            run = rlpyt.train(algo, "Pendulum-v1", run_dir=tmp_path / str(dtype), **kwargs)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        states.append(run.agent.state_dict())
+    torch.testing.assert_close(*states, rtol=0, atol=0)
+
+
 def test_a_deleted_working_directory_is_named(tmp_path, monkeypatch):
     there = tmp_path / "deleted"
     there.mkdir()
