@@ -106,11 +106,10 @@ class TensorEnvs:
         self._shapes = [(self.n, *np.shape(x)) for x in examples]
         self._dtypes = [torch.from_numpy(np.empty(0, np.asarray(x).dtype)).dtype for x in examples]
         self.device = _tensor(_at(observation, self._paths[0]), "observation").device
-        self._starts = [
-            torch.as_tensor(leaf.start, device=self.device)
+        self._starts = [  # of categories that do not begin at 0
+            (i, torch.as_tensor(leaf.start, device=self.device))
+            for i, (_, leaf) in enumerate(leaf_spaces(self.spaces.observation, ""))
             if np.any(getattr(leaf, "start", 0))
-            else None
-            for _, leaf in leaf_spaces(self.spaces.observation, "")
         ]
         self.observation = self._leaves(observation, "observation")
         self._read: Callable[[Any], TensorStep] = self._read_first
@@ -214,12 +213,14 @@ class TensorEnvs:
         return None
 
     def _leaves(self, tree: Any, what: str) -> list[Tensor]:
-        parts = zip(self._paths, self._shapes, self._dtypes, self._starts, strict=True)
+        parts = zip(self._paths, self._shapes, self._dtypes, strict=True)
         leaves = [
-            (self._checked(_at(tree, path), shape, dtype, ".".join((what, *path))), start)
-            for path, shape, dtype, start in parts
+            self._checked(_at(tree, path), shape, dtype, ".".join((what, *path)))
+            for path, shape, dtype in parts
         ]
-        return [leaf if start is None else leaf - start for leaf, start in leaves]
+        for i, start in self._starts:
+            leaves[i] = leaves[i] - start
+        return leaves
 
     def _checked(
         self, x: Any, shape: tuple[int, ...], dtype: torch.dtype | None, what: str

@@ -243,7 +243,6 @@ def test_classes_of_the_protocol_are_recognized() -> None:
 
 
 def test_categories_begin_at_the_start_of_their_space():
-    """As with the other samplers: networks read them from 0 on."""
     two = spaces.MultiDiscrete([2, 3], start=[5, 7])
     parts = {"kind": spaces.Discrete(4, start=-1), "two": two}
     seen = {"kind": torch.tensor([-1, 0, 2]), "two": torch.tensor([[5, 7], [6, 9], [5, 8]])}
