@@ -12,7 +12,7 @@ from rlpyt.spaces.elements import IMAGE_DIM, leaf_spaces
 Leaf = dict[str, Any]
 OTHER_BOUNDS = {
     "observation": "Observations must have the scale of training: wrap the environment as there.",
-    "action": "The policy's actions are scaled to the new.",
+    "action": "The policy's actions are scaled to the new bounds.",
 }
 KINDS = {"f": "float", "u": "unsigned integer", "i": "integer", "b": "boolean"}
 
