@@ -580,7 +580,7 @@ def test_the_command_ends_although_threads_and_processes_run(warning):
     assert ended.stderr == (said if warning else "")
 
 
-def test_a_wait_for_an_exit_handler_is_said_and_can_be_interrupted():
+def test_a_wait_for_an_exit_handler_is_said_and_can_be_interrupted(interruptible):
     code = (
         "import atexit, time, rlpyt.cli.main as cli; cli.THREADS_S = 0.1; "
         "atexit.register(time.sleep, 99); cli.main()"
