@@ -40,6 +40,7 @@ from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import check_seed
 from rlpyt.utils.signed import leaves
 
+MAX_SEEDS = 10_000  # of one text; ranges of more are mistakes
 LOSS, STEP = "loss", "step"  # kinds of questions
 
 
@@ -401,7 +402,7 @@ def seeds_of(given: Any) -> list[int]:
     """Return seeds that are given as a text, such as "0-7,10", or as numbers.
 
     Raises:
-        ValueError: the text is not a list of numbers and ranges.
+        ValueError: the text is not a list of numbers and ranges, or lists more than `MAX_SEEDS`.
         TypeError: they are neither.
     """
     if not isinstance(given, str):
@@ -416,7 +417,10 @@ def seeds_of(given: Any) -> list[int]:
             raise ValueError(
                 f"seeds={text!r} must list numbers and ranges, such as 0-7 or 0,3,10-12."
             )
-        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1)
+        if len(numbers[: MAX_SEEDS + 1]) + len(seeds) > MAX_SEEDS:
+            raise ValueError(f"seeds={text!r} must list at most {MAX_SEEDS:,} seeds.")
+        seeds += numbers
     return seeds
 
 

@@ -533,7 +533,7 @@ def test_by_command(tmp_path, capsys):
     assert steps[-1] == 1024
 
 
-@pytest.mark.parametrize("text", ["", "a", "3-1", "-1", "0.5"])
+@pytest.mark.parametrize("text", ["", "a", "3-1", "-1", "0.5", f"0-{10**30}", "0-9999,5"])
 def test_lists_of_seeds_are_checked(text):
     with pytest.raises(ValueError, match="seeds="):
         seeds_of(text)

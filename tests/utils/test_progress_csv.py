@@ -115,6 +115,14 @@ def test_new_rows_start_again_when_the_file_is_replaced(tmp_path, shorter):
     assert rows.read() == [(1, {"a": 1}), (2, {"a": 2}), (3, {"a": 3, "b": 4})][: 3 - 2 * shorter]
 
 
+@pytest.mark.parametrize("steps", ["inf", "many", ""])
+def test_a_row_whose_steps_are_no_number_counts_as_its_own(tmp_path, steps):
+    path = tmp_path / "progress.csv"
+    path.write_text(f"Diagnostics/CumSteps,b\n{steps},2\n")
+    ((number, row),) = NewRows(path).read()
+    assert (number, row["b"]) == (1, 2.0)
+
+
 def test_a_table_saved_by_a_spreadsheet_keeps_its_first_column(tmp_path):
     path = tmp_path / "progress.csv"
     path.write_bytes(b"\xef\xbb\xbfDiagnostics/CumSteps,b\r\n1,2\r\n")

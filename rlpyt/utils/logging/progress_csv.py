@@ -123,7 +123,7 @@ class NewRows:
 
         Returns:
             (steps, row) for each row: environment steps, or the number of the row if it has no
-            such column; values by column name, without empty cells and NaN.
+            such number; values by column name, without empty cells and NaN.
         """
         try:
             with open(self._path, "rb") as file:
@@ -144,8 +144,9 @@ class NewRows:
                 continue
             self._n_rows += 1
             row = dict(_values(self._names, cells))
-            steps = next((row[name] for name in row if name.endswith(STEPS)), self._n_rows)
-            rows.append((int(steps), row))
+            cells_of_steps = (row[name] for name in row if name.endswith(STEPS))
+            numbers = (x for x in cells_of_steps if isinstance(x, float) and math.isfinite(x))
+            rows.append((int(next(numbers, self._n_rows)), row))
         return rows
 
 
