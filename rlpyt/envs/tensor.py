@@ -26,12 +26,12 @@ from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.vector.base import UnsupportedVectorEnv
+from rlpyt.envs.base import Env, EnvSpaces, EnvStep
+from rlpyt.envs.vector.base import UnsupportedVectorEnv, vector_info
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.elements import leaf_spaces
-from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
-from rlpyt.utils.buffer import leaves_of
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, to_gym
+from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.collections import own_containers
 from rlpyt.utils.completion import takes
 
@@ -134,6 +134,17 @@ class TensorEnvs:
             action: [n, ...] in the environment's own form.
         """
         return self._read(self.env.step(action))
+
+    def first_row(self, leaves: list[Tensor]) -> Any:
+        """Return the observation of row 0 as numpy arrays, given leaves [n, ...]."""
+        rows = iter(leaves)
+
+        def first(null: Any) -> Any:
+            leaf = next(rows)
+            row = null if leaf.is_meta else leaf[0].to("cpu").numpy()
+            return np.asarray(row, np.asarray(null).dtype)
+
+        return buffer_func(self.spaces.observation.null_value(), first)
 
     def _reset(self, seed: int | None) -> Any:
         reset = getattr(self.env, "reset", None) or self.env.get_observations
@@ -252,6 +263,45 @@ class TensorEnvs:
             f"{where} must have a dtype that can be recorded as {dtype}, got {tensor.dtype}. "
             "Convert it, or correct the space."
         )
+
+
+class TensorRow(Env):
+    """A tensor environment of one row as a single environment, to play a trained agent in it.
+
+    Args:
+        EnvCls, env_kwargs: see `make_tensor_envs`.
+
+    Raises:
+        ValueError, TypeError: see `make_tensor_envs`.
+    """
+
+    def __init__(self, EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any]) -> None:
+        self._envs = make_tensor_envs(EnvCls, env_kwargs, 1, seed=0)
+        self._observation_space, self._action_space = self._envs.spaces
+        self._info = vector_info()
+        self._seed: int | None = None
+
+    def seed(self, seed: int) -> None:
+        """Seed both spaces now, and the environment in the next ``reset``."""
+        super().seed(seed)
+        self._seed = seed
+
+    def reset(self) -> Any:
+        """Start an episode and return its first observation."""
+        seed, self._seed = self._seed, None
+        return self._envs.first_row(self._envs.reset(seed))
+
+    def step(self, action: Any) -> EnvStep:
+        """Run one step; the observation after a done is that of the next episode."""
+        value = torch.as_tensor(np.asarray(to_gym(self._action_space, action)))
+        step = self._envs.step(value[None].to(self._envs.device))
+        done = bool(step.done[0])
+        info = self._info(np.bool_(step.timeout is not None and step.timeout[0]), np.bool_(done))
+        return EnvStep(self._envs.first_row(step.observation), float(step.reward[0]), done, info)
+
+    def close(self) -> None:
+        """Close the environment, if it can be closed."""
+        getattr(self._envs.env, "close", lambda: None)()
 
 
 def make_tensor_envs(

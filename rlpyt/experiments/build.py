@@ -19,7 +19,7 @@ from rlpyt.envs import gym as gym_envs
 from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym_registry import current_id
-from rlpyt.envs.tensor import is_tensor_env, make_tensor_envs
+from rlpyt.envs.tensor import TensorRow, is_tensor_env, make_tensor_envs
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
@@ -80,6 +80,7 @@ class EnvRecipe:
         render_kwargs: additional arguments for rendering.
         TrajInfoCls: class of trajectory statistics.
         family: family of presets: "classic", "atari", "minatar" or "mujoco".
+        tensors: True to make a tensor environment of one row, in which a trained agent can act.
     """
 
     EnvCls: Any
@@ -88,6 +89,7 @@ class EnvRecipe:
     render_kwargs: dict[str, Any] = field(default_factory=dict)
     TrajInfoCls: Any = TrajInfo
     family: str = "classic"
+    tensors: bool = False
 
     def make(self, render: bool = False) -> Any:
         """Make an environment for evaluation, which can render images if ``render``.
@@ -95,11 +97,12 @@ class EnvRecipe:
         Raises:
             ValueError: ``EnvCls`` makes a vector environment.
         """
+        if self.tensors:
+            return TensorRow(self.EnvCls, self.eval_kwargs)
         if is_tensor_env(self.EnvCls):
             raise ValueError(
                 f"env must be a single environment here, got {label(self.EnvCls)}, which makes "
-                "batches of tensors. Evaluate in training: eval_interval_steps "
-                "(--eval-interval-steps)."
+                "batches of tensors: it is for sampler.kind='tensor' (--sampler.kind tensor)."
             )
         if getattr(self.EnvCls, "batched", False):
             raise ValueError(

@@ -22,13 +22,10 @@ from rlpyt.vis.curves import plot_runs
 def finish(options: RunOptions, run_dir: Path) -> None:
     """Evaluate the agent, plot its curve, record a video, and print the files and next steps.
 
-    Environments of tensors are evaluated in training alone.
-
     The files are also passed to the logger.
     """
     trained = load(run_dir)
-    single = options.sampler.kind != "tensor"  # environments of one row can be made
-    if options.eval_episodes and single:
+    if options.eval_episodes:
         say(f"Evaluation: {save_evaluation(options, run_dir, trained)}")
     for name in _pictures(options):
         _draw(name, run_dir, trained)
@@ -47,7 +44,7 @@ def draw_missing(options: RunOptions, run_dir: Path, trust: bool = False) -> Non
 
 def _pictures(options: RunOptions) -> list[str]:
     """Return the names of the files of pictures that a run has at its end."""
-    video = options.video and options.sampler.kind != "tensor"
+    video = options.video and options.sampler.kind != "tensor"  # which cannot render
     return [rundir.CURVE, *[rundir.VIDEO] * video]
 
 

@@ -348,7 +348,16 @@ def _check_that_replays_fit(algo: Any, n: int) -> None:
 
 
 def in_this_process(options: RunOptions) -> RunOptions:
-    """Return options with a serial sampler."""
+    """Return options with a serial sampler.
+
+    Raises:
+        ValueError: the environment makes batches of tensors.
+    """
+    if options.sampler.kind == "tensor":
+        raise ValueError(
+            "sampler.kind='tensor' is for one agent, got several seeds or members. Start a run for "
+            "each, for example by `rlpyt sweep`."
+        )
     return options.updated({"sampler": {"kind": "serial", "n_workers": 1}})
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.envs.gym import make as make_gym
+from rlpyt.envs.tensor import is_tensor_env
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import prepare_resumed
 from rlpyt.experiments.build import EnvRecipe, env_recipe
@@ -175,12 +176,14 @@ class ScriptRun:
         kwargs = _first(found["env_kwargs"]) if args is None else dict(args)
         check_env_maker("EnvCls", maker)
         can_render = maker is make_gym or "render_mode" in inspect.signature(maker).parameters
+        sampler = _class(self._parts["sampler"].get("$call", "?"))
         return EnvRecipe(
             maker,
             kwargs,
             _first(found["eval_env_kwargs"]) or kwargs,
             {"render_mode": "rgb_array"} if can_render else {},
             found["TrajInfoCls"] or TrajInfo,
+            tensors=is_tensor_env(maker) or (env is None and sampler == "TensorSampler"),
         )
 
     def published(self) -> dict[str, Any]:

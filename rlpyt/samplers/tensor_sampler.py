@@ -535,17 +535,9 @@ class TensorSampler(Sampler):
 
 def _examples(envs: TensorEnvs) -> AttrDict:
     """Return examples of one step as numpy arrays, with the first observation of row 0."""
-    null = envs.spaces.observation.null_value()
-    leaves = iter(envs.observation)
-
-    def first(null_leaf: Any) -> Any:
-        leaf = next(leaves)
-        row = null_leaf if leaf.is_meta else leaf[0].to("cpu").numpy()
-        return np.asarray(row, np.asarray(null_leaf).dtype)
-
     return AttrDict(
         spaces=envs.spaces,
-        observation=buffer_func(null, first),
+        observation=envs.first_row(envs.observation),
         action=envs.spaces.action.null_value(),
         reward=np.float32(0),
         done=np.bool_(False),
