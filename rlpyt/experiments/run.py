@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.spaces import action_leaves
-from rlpyt.envs.base import EnvSpaces
+from rlpyt.envs.base import EnvSpaces, built_like
 from rlpyt.envs.tensor import is_tensor_env
 from rlpyt.errors import DamagedFile, NonFiniteError, RankError
 from rlpyt.experiments import hub, rundir, script_runs
@@ -397,7 +397,8 @@ class Run:
         Raises:
             ValueError: it is a vector environment.
         """
-        env = self.recipe.make(render)
+        with built_like(self.agent.env_spaces.observation):
+            env = self.recipe.make(render)
         if is_batch(env):
             raise ValueError(
                 f"episodes are played in a single environment, but {label(self.recipe.EnvCls)} "

@@ -228,6 +228,35 @@ def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):
         run.evaluate(0)
 
 
+class Lives(gymnasium.Env):
+    """Games of three lives, which ``reset`` starts and seeds after the last one only."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    lives = 0
+
+    def reset(self, seed=None, options=None):
+        if self.lives == 0:
+            super().reset(seed=seed)
+            self.lives = 3
+        return self.observe(), {}
+
+    def step(self, action):
+        lost = self.np_random.random() < 0.2
+        self.lives -= lost
+        return self.observe(), float(self.np_random.integers(1000)), bool(lost), False, {}
+
+    def observe(self):
+        return self.np_random.random(2).astype(np.float32)
+
+
+def test_evaluation_repeats_episodes_of_an_environment_that_ignores_some_seeds(tmp_path):
+    train(tiny(Lives, "a2c"), tmp_path)
+    run = rlpyt.load(tmp_path)
+    first, again = run.evaluate(4), run.evaluate(4)
+    assert first.returns == again.returns
+
+
 class Endless(gymnasium.Env):
     """Ten numbers in turn; episodes with odd numbers end, after three steps."""
 
