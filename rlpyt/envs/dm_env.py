@@ -3,6 +3,7 @@
 EnvCls=DmEnv, env_kwargs=dict(make=my_function)  # my_function(seed) returns a dm_env.Environment
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,7 +27,8 @@ class DmEnv(gymnasium.Env[Any, Any]):
     ============================  ==============================================================
 
     A last step with a discount of 0 terminates the episode; with any other discount, as at a time
-    limit, it truncates it.
+    limit, it truncates it. Algorithms discount by a setting of their own: a warning names a
+    discount of the environment that is neither 1 nor the 0 of a termination.
 
     Args:
         make: function of a seed (or ``None``) that returns the environment, such as
@@ -38,7 +40,7 @@ class DmEnv(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, make: Callable[[int | None], Any]) -> None:
-        self._make = make
+        self._make, self._warned = make, False
         self.env = make(None)
         if not callable(getattr(self.env, "action_spec", None)):
             raise TypeError(
@@ -63,6 +65,13 @@ class DmEnv(gymnasium.Env[Any, Any]):
         observation = _element(step.observation, self.observation_space)
         last = bool(step.last())
         terminated = last and step.discount == 0
+        if step.discount not in (1, None) and not terminated and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{type(self.env).__name__} returned a discount of {step.discount!r}, which is "
+                "ignored: only a 0 at the end of an episode counts. Return 1, and set the discount "
+                "of the algorithm (--algo.discount)."
+            )
         return observation, float(step.reward or 0.0), terminated, last and not terminated, {}
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 """Environments of dm_env keep the contract, and their episodes end as their discounts say."""
 
+import warnings
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -16,8 +18,9 @@ specs = pytest.importorskip("dm_env.specs")
 class Guess(dm_env.Environment):
     """Episodes of three steps, whose reward is for the action that was shown."""
 
-    def __init__(self, seed=None, last_discount=0.0):
+    def __init__(self, seed=None, last_discount=0.0, discount=1.0):
         self.rng, self.last_discount, self.t = np.random.RandomState(seed), last_discount, 0
+        self.discount = discount
 
     def reset(self):
         self.t = 0
@@ -30,7 +33,7 @@ class Guess(dm_env.Environment):
             return dm_env.TimeStep(
                 dm_env.StepType.LAST, reward, self.last_discount, self._observe()
             )
-        return dm_env.transition(reward, self._observe())
+        return dm_env.transition(reward, self._observe(), self.discount)
 
     def _observe(self):
         self.shown = self.rng.randint(3)
@@ -74,6 +77,20 @@ def test_a_last_discount_of_zero_terminates_and_another_truncates():
         steps = [env.step(observation["shown"]), env.step(0), env.step(0)]
         assert [step[2:4] for step in steps] == [(False, False)] * 2 + [ends]
         assert steps[0][1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "discounts, named",
+    [((0.9, 0.0), 0.9), ((0.0, 1.0), 0.0), ((1.0, 0.5), 0.5), ((1.0, 1.0), None)],
+)
+def test_a_discount_without_effect_is_named_once(discounts, named):
+    env = DmEnv(lambda seed: Guess(seed, discounts[1], discounts[0]))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            env.reset(seed=1)
+            assert [env.step(0)[2] for _ in range(3)] == [False, False, discounts[1] == 0]
+    assert [f"discount of {named}" in str(w.message) for w in said] == [True] * (named is not None)
 
 
 def test_reset_with_a_seed_repeats_an_episode():
