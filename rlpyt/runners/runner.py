@@ -49,8 +49,8 @@ MIN_ROWS, MAX_LOG_STEPS = 10, 100_000  # of the default logging interval
 TRAINING_PREFIX = "Training/"  # prefix of columns of training trajectories in runs with evaluation
 PARTS_FILE = "parts.json"  # constructor arguments of the parts of a script's run
 NAN = float("nan")
-FIXED = frozenset({  # arguments of the runner that are read when training begins
-    *("algo", "agent", "sampler", "n_steps", "seed", "affinity"),
+FIXED = frozenset({  # attributes of the runner that are read when training begins
+    *("algo", "agent", "sampler", "n_steps", "n_itr", "seed", "affinity"),
     *("log_interval_steps", "eval_interval_steps", "checkpoint_interval_steps"),
 })  # fmt: skip
 

@@ -13,7 +13,7 @@ from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 
-RUNNER = ("n_steps", "log_interval_steps", "checkpoint_interval_steps", "seed", "affinity")
+RUNNER = ("n_steps", "n_itr", "log_interval_steps", "checkpoint_interval_steps", "seed", "affinity")
 SAMPLER = (
     "batch_T",
     "batch_B",
