@@ -288,7 +288,7 @@ def read_config(run_dir: Path | str, trust: bool = False) -> tuple[RunOptions, b
     if path.is_dir():
         path /= CONFIG
         if not path.exists():
-            raise FileNotFoundError(_without_config(path.parent))
+            raise FileNotFoundError(without_config(path.parent))
     config, trusted = read_described(path, "a run's configuration", SCHEMA, trust)
     version = config.get("rlpyt", "unknown")
     if config["format"] != FORMAT:
@@ -303,7 +303,7 @@ def read_config(run_dir: Path | str, trust: bool = False) -> tuple[RunOptions, b
         raise DamagedFile(f"{path}: {error}") from error
 
 
-def _without_config(run_dir: Path) -> str:
+def without_config(run_dir: Path) -> str:
     """Return the error message for a directory that has no ``config.json``."""
     files = {name for name in SCRIPT_FILES if (run_dir / name).exists()}
     members = sorted(path.parent.name for path in run_dir.glob(f"*/{CONFIG}"))

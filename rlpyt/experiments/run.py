@@ -23,7 +23,14 @@ from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_con
 from rlpyt.experiments.build import EnvRecipe, build_runner, env_recipe, env_spaces, spaces_of_run
 from rlpyt.experiments.curriculum import with_tasks
 from rlpyt.experiments.hardware import check_device, with_ranks_of_torchrun
-from rlpyt.experiments.options import CONFIG, SCHEMA, RunOptions, as_arguments, read_config
+from rlpyt.experiments.options import (
+    CONFIG,
+    SCHEMA,
+    RunOptions,
+    as_arguments,
+    read_config,
+    without_config,
+)
 from rlpyt.experiments.registry import check_env_maker
 from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
@@ -783,6 +790,8 @@ def _saved_agent(path: Path, checkpoints: Path) -> tuple[dict[str, Any], int, An
             raise DamagedFile(f"{error}. {remedy}") from error
     elif has_checkpoint:
         state = load_checkpoint(checkpoints).state
+    elif not ((path / CONFIG).exists() or script_runs.exists(path)):
+        raise FileNotFoundError(without_config(path))
     else:
         raise FileNotFoundError(
             f"{path} has no {rundir.SNAPSHOT} yet: it is written at each log interval."

@@ -511,6 +511,9 @@ def test_an_agent_that_does_not_fit_is_named_by_parameter_and_shape(cartpole, tm
         start("Acrobot-v1")
     with pytest.raises(FileNotFoundError, match="init_from: .*'nowhere'"):
         train(tiny("CartPole-v1", init_from="nowhere"), tmp_path / "run")
+    several = str(cartpole.parent)
+    with pytest.raises(FileNotFoundError, match="Give one of them, such as"):
+        train(tiny("CartPole-v1", init_from=several), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
