@@ -10,6 +10,7 @@ from rlpyt.runners.sync_rl import SyncRlMixin
 from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.layout import split_affinity
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.samplers.tensor_sampler import TensorSampler
 
 
 def in_one_process(runner: MinibatchRlBase) -> MinibatchRlBase:
@@ -62,8 +63,8 @@ def _in_one_thread(runner: MinibatchRlBase) -> MinibatchRlBase:
 
 
 def _serial(sampler: BaseSampler) -> BaseSampler:
-    """Return a serial sampler with the settings of another sampler."""
-    if isinstance(sampler, SerialSampler):
+    """Return a sampler of this process with the settings of another sampler."""
+    if isinstance(sampler, SerialSampler | TensorSampler):
         return sampler
     if sampler.layout is None:
         raise TypeError(

@@ -107,6 +107,17 @@ def test_an_agent_of_a_script_is_loaded_and_evaluated(tmp_path: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*checkpoints lack its state")
+def test_debugging_changes_nothing(tmp_path: Any) -> None:
+    settings = dict(steps=160, batch_T=10, batch_B=8, progress=False, eval_episodes=0)
+    runs = [
+        rlpyt.train("ppo", Reach, run_dir=tmp_path / str(debug), debug=debug, **settings)
+        for debug in (False, True)
+    ]
+    states = [run.agent.state_dict() for run in runs]
+    assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
+
+
+@pytest.mark.filterwarnings("ignore:.*checkpoints lack its state")
 def test_a_single_environment_may_be_given_in_its_place(tmp_path: Any) -> None:
     settings = dict(steps=160, batch_T=10, batch_B=8, progress=False, eval_episodes=0)
     rlpyt.train("ppo", untold, run_dir=tmp_path / "run", sampler="tensor", **settings)
