@@ -50,6 +50,13 @@ def local_path(path: Path | str) -> Path:
     return download(path) if is_reference(path) else Path(path)
 
 
+def is_cached(path: Path) -> bool:
+    """Return True if a file of a model in the cache is a link into the cache, as all are."""
+    snapshots = path.parent.resolve().parent  # MODEL/snapshots/COMMIT/FILE leads to MODEL/blobs
+    blobs = snapshots.parent / "blobs"
+    return snapshots.name == "snapshots" and path.resolve().parent == blobs
+
+
 def refuse(path: Path | str) -> None:
     """Raise ValueError if a model of the hub is given in place of a directory for training."""
     if is_reference(path):

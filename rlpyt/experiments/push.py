@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpyt.errors import UntrustedFile
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import optional
 from rlpyt.experiments.options import CONFIG
@@ -57,6 +58,7 @@ def write_model(run: Run, folder: Path, repo_id: str) -> None:
 
     Raises:
         ValueError: settings of the run contain a path of this machine.
+        UntrustedFile: a file to copy is a link out of the run directory.
     """
     spaces = record_of(run.agent.env_spaces)
     state = {"agent": run.agent.state_dict(), "itr": run.itr, "spaces": spaces}
@@ -72,14 +74,28 @@ def write_model(run: Run, folder: Path, repo_id: str) -> None:
     evaluation = _evaluation(run)
     _write_json(folder / rundir.EVALUATION, evaluation)
     if rundir.has_rows(run.path):
-        shutil.copyfile(run.path / "progress.csv", folder / "progress.csv")
+        _copy(run.path / "progress.csv", folder / "progress.csv")
         # By default the label of a script's run is the name of its directory.
         draw = partial(plot_runs, title=run.name, label=lambda _: _algorithm(run))
         optional("learning curve", draw, folder, folder / rundir.CURVE)
     if _is_current(run, run.path / rundir.VIDEO):
-        shutil.copyfile(run.path / rundir.VIDEO, folder / hub.VIDEO)
+        _copy(run.path / rundir.VIDEO, folder / hub.VIDEO)
     card = model_card(run, repo_id, described, evaluation, {path.name for path in folder.iterdir()})
     (folder / hub.CARD).write_text(card, encoding="utf-8")
+
+
+def _copy(path: Path, to: Path) -> None:
+    """Copy a file of a run, which may be a link only within its directory and the hub's cache.
+
+    The config.json of an own run is signed, but links in the directory may be somebody else's.
+    """
+    inside = path.resolve().is_relative_to(path.parent.resolve())
+    if path.is_symlink() and not (inside or hub.is_cached(path)):
+        raise UntrustedFile(
+            f"{path} must not be a link out of the run directory: the file to which it leads would "
+            "be published. Replace it by a copy, or delete it."
+        )
+    shutil.copyfile(path, to)
 
 
 def model_card(

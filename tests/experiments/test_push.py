@@ -143,6 +143,24 @@ def test_nothing_of_the_machine_is_uploaded_and_no_pickle(run_dir, stand_in, mon
             assert text.encode() not in content, (name, text)
 
 
+@pytest.mark.parametrize("name", ["progress.csv", "video.mp4"])
+def test_links_out_of_an_own_run_are_not_published(name, run_dir, stand_in, tmp_path, capsys):
+    secret = tmp_path / "id_rsa"
+    secret.write_text("a private key")
+    (run_dir / name).unlink(missing_ok=True)
+    (run_dir / name).symlink_to(secret)
+    code, said = says(capsys, "push", run_dir, REPO)
+    assert code == 2 and f"{name} must not be a link" in said and stand_in.calls == []
+
+
+def test_links_within_a_run_are_published(run_dir, stand_in):
+    (run_dir / "progress.csv").rename(run_dir / "rows.csv")
+    (run_dir / "progress.csv").symlink_to("rows.csv")
+    rlpyt.load(run_dir).push(REPO)
+    rows = (stand_in.latest(REPO) / "progress.csv").read_bytes()
+    assert rows == (run_dir / "rows.csv").read_bytes()
+
+
 def test_the_card_says_how_well_and_how(run_dir, stand_in):
     rlpyt.load(run_dir).push(REPO)
     text = (stand_in.latest(REPO) / "README.md").read_text()
@@ -252,10 +270,11 @@ def test_an_evaluation_of_other_types_does_not_come_into_the_card(key, run_dir, 
     assert "Another title" not in (stand_in.latest(REPO) / "README.md").read_text()
 
 
-def test_a_version_with_other_characters_is_refused(run_dir):
+@pytest.mark.parametrize("key", ["rlpyt", "algo_name", "env"])
+def test_a_version_or_name_with_other_characters_is_refused(key, run_dir):
     path = run_dir / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"rlpyt": "1 |\n# Another title"}))
-    with pytest.raises(DamagedFile, match=r"config.json is not .*rlpyt"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: "1 |\n# Another title"}))
+    with pytest.raises(DamagedFile, match=rf"config.json is not .*{key}"):
         rlpyt.load(run_dir)
 
 
