@@ -7,6 +7,7 @@ downloaded, and no file is unpickled. What models may name is checked as in any 
 
 import contextlib
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +94,8 @@ def download(reference: Path | str) -> Path:
         ValueError: the reference is malformed.
         FileNotFoundError: there is no such model or revision, or it is not a model of rlpyt.
         PermissionError: the token may not read it.
-        ConnectionError: the hub cannot be reached, and the model is not in the cache.
+        ConnectionError: the hub cannot be reached, and the model is not in the cache; or its answer
+            cannot be read.
         ImportError: huggingface_hub is missing.
     """
     match = _REFERENCE.fullmatch(str(reference))
@@ -200,4 +202,9 @@ def _errors(name: str) -> Iterator[None]:
             f"Cannot reach the Hugging Face Hub for {name} "
             f"({first_line(error.__cause__ or error)}). Check the network and HF_HUB_OFFLINE, and "
             "try again."
+        ) from error
+    except (json.JSONDecodeError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ConnectionError(
+            f"The hub's answer for {name} cannot be read ({first_line(error)}). Check that "
+            "huggingface.co, or HF_ENDPOINT if it is set, is reached and not a login page."
         ) from error

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from json import JSONDecodeError
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,16 @@ def test_a_downloaded_copy_is_a_run_directory(pushed, tmp_path):
         (None, "somebody/other", 2, "does not exist on the hub, or is private"),
         (None, f"{REPO}@9", 2, "does not exist on the hub, or is private"),
         (not_in_cache(), REPO, 1, "Hub for hf://somebody/model ([Errno 111]"),
+        (
+            JSONDecodeError("Expecting value", "<html>", 0),
+            REPO,
+            1,
+            "answer for hf://somebody/model",
+        ),
+        (TypeError("ModelInfo() must be a mapping"), REPO, 1, "answer for hf://somebody/model"),
+        (RecursionError("maximum depth"), REPO, 1, "answer for hf://somebody/model"),
     ],
-    ids=["repository", "revision", "network"],
+    ids=["repository", "revision", "network", "login page", "other types", "deep"],
 )
 def test_download_errors_are_one_line(failure, name, code, text, pushed, capsys):
     pushed.failure = {"snapshot_download": failure} if failure else {}
