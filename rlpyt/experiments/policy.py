@@ -193,6 +193,7 @@ def _try_out(policy: Policy) -> None:
     Raises:
         ValueError, ...: the file is damaged.
     """
+    repr(policy)  # reads the name
     inputs = []
     for entry in policy.metadata["inputs"]:
         is_mask = entry["name"].endswith(".action_mask")

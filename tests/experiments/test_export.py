@@ -658,6 +658,8 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, tmp_pat
         check(lambda model, at=at: setattr(model.graph.node[at], "op_type", "NoSuchOperation"))
         if node.output[0] in ("action", "distribution.prob"):
             check(lambda model, at=at: model.graph.node.pop(at))
+    unnamed = json.dumps({key: metadata[key] for key in metadata if key != "name"})
+    check(lambda model: setattr(model.metadata_props[0], "value", unnamed))
     for part in ("inputs", "outputs"):
         for changed in ({"shape": [3, 7]}, {"dtype": "int16"}, {"name": "else"}, {"shape": None}):
             if part == "inputs" and "name" in changed:
