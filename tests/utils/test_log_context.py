@@ -414,6 +414,22 @@ def hold_until_killed(directory, held):
         time.sleep(60)
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_lock_that_cannot_be_opened_is_of_the_live_process_it_names(
+    number, tmp_path, monkeypatch
+):
+    def refuse(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("rlpyt.utils.logging.lock.FileLock.acquire", refuse)
+    for pid, expected in ((os.getpid(), os.getpid()), (2**22 + 1, None), (10**30, None)):
+        text = json.dumps({"pid": pid, "host": socket.gethostname()})
+        (tmp_path / "run.lock").write_text(text)
+        assert RunLock(tmp_path).process() == expected
+    with pytest.raises(OSError, match=r"run\.lock"), RunLock(tmp_path):
+        pass
+
+
 def test_a_killed_owners_lock_is_free(tmp_path):
     fork = multiprocessing.get_context("fork")
     held = fork.Event()

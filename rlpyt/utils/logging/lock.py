@@ -114,10 +114,17 @@ class RunLock:
             return ""
         owner = self._written_owner()
         if not _is_elsewhere(owner):
-            with contextlib.suppress(Timeout, PermissionError, RunDirectoryError):
+            try:
                 self._acquire(0)
                 self._release()
                 return ""
+            except (Timeout, RunDirectoryError):
+                pass
+            except OSError as error:  # the directory is read-only here, or another user's
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
+                if "pid" in owner and not psutil.pid_exists(owner["pid"]):
+                    return ""
         return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
 
     def process(self) -> int | None:
@@ -198,7 +205,7 @@ class RunLock:
             pid, host = int(owner["pid"]), str(owner["host"])
         except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             return {}
-        return {"pid": pid, "host": host} if pid > 0 else {}
+        return {"pid": pid, "host": host} if 0 < pid < 2**31 else {}
 
 
 def _is_elsewhere(owner: dict[str, Any]) -> bool:
