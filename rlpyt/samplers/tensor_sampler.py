@@ -492,7 +492,8 @@ class TensorSampler(Sampler):
             return made
 
         def make_eval() -> TensorCollector:
-            envs = make(self.eval_env_kwargs or self.env_kwargs, n_eval, "eval env")
+            given = self.eval_env_kwargs
+            envs = make(self.env_kwargs if given is None else given, n_eval, "eval env")
             T = EvalCollector.CHUNK + 1
             rows = allocate_samples(self.examples, T, n_eval, False, envs.device)
             return collector(envs, rows, "eval action")

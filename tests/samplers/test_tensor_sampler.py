@@ -508,6 +508,23 @@ def test_runs_evaluate(tmp_path: Any) -> None:
     assert runner.recent_return < 0
 
 
+@pytest.mark.parametrize(("given", "length"), [(None, 3), ({}, 10), ({"limit": 4}, 4)])
+def test_evaluations_have_their_own_arguments(given: Any, length: int) -> None:
+    sampler = TensorSampler(
+        Reach,
+        {"limit": 3},
+        T,
+        B,
+        eval_n_envs=1,
+        eval_max_steps=100,
+        eval_max_trajectories=1,
+        eval_env_kwargs=given,
+    )
+    sampler.initialize(GaussianMlpAgent(), seed=0)
+    sampler.obtain_samples(0)
+    assert [info.Length for info in sampler.evaluate_agent(0)] == [length]
+
+
 def test_decorrelation_steps_precede_the_first_batch() -> None:
     first = sampled(
         TensorSampler(Reach, dict(limit=1000), T, B, max_decorrelation_steps=2 * T),
