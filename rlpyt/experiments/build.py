@@ -20,6 +20,7 @@ from rlpyt.envs.atari.games import rom_id
 from rlpyt.envs.base import build_env
 from rlpyt.envs.gym_registry import current_id
 from rlpyt.envs.tensor import TensorRow, is_tensor_env, make_tensor_envs
+from rlpyt.envs.vector.row import VectorRow
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
@@ -34,12 +35,15 @@ from rlpyt.experiments.registry import (
 )
 from rlpyt.processes.call import run_in_child
 from rlpyt.samplers.collections import TrajInfo
-from rlpyt.samplers.environments import closing_quietly
+from rlpyt.samplers.env_batch import is_batch
+from rlpyt.samplers.environments import closing_quietly, with_rows
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils import torchrun
+from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import importable_name, label
+from rlpyt.utils.running import merge_statistics
 
 SAMPLERS = {
     "serial": "rlpyt.samplers.serial.sampler:SerialSampler",
@@ -81,6 +85,8 @@ class EnvRecipe:
         TrajInfoCls: class of trajectory statistics.
         family: family of presets: "classic", "atari", "minatar" or "mujoco".
         tensors: True to make a tensor environment of one row, in which a trained agent can act.
+        checkpoints: directory with the running statistics of vector environments, to make vector
+            environments of one row; ``None``: they are refused.
     """
 
     EnvCls: Any
@@ -90,12 +96,15 @@ class EnvRecipe:
     TrajInfoCls: Any = TrajInfo
     family: str = "classic"
     tensors: bool = False
+    checkpoints: Path | None = None
 
     def make(self, render: bool = False) -> Any:
         """Make an environment for evaluation, which can render images if ``render``.
 
         Raises:
-            ValueError: ``EnvCls`` makes a vector environment.
+            ValueError: ``EnvCls`` makes a vector environment, and there is no directory of
+                checkpoints.
+            CheckpointError: it needs running statistics, and no checkpoint is valid.
         """
         if self.tensors:
             return TensorRow(self.EnvCls, self.eval_kwargs)
@@ -104,13 +113,39 @@ class EnvRecipe:
                 f"env must be a single environment here, got {label(self.EnvCls)}, which makes "
                 "batches of tensors: it is for sampler.kind='tensor' (--sampler.kind tensor)."
             )
-        if getattr(self.EnvCls, "batched", False):
+        kwargs = {**self.eval_kwargs, **(self.render_kwargs if render else {})}
+        batched = getattr(self.EnvCls, "batched", False)
+        if batched and self.checkpoints is None:
             raise ValueError(
                 f"{self.EnvCls.__name__} makes batches of environments. Train with it in a script "
                 "(examples/vector_environments.py), or give the single environment here."
             )
-        kwargs = {**self.eval_kwargs, **(self.render_kwargs if render else {})}
-        return build_env(self.EnvCls, kwargs)
+        if self.checkpoints is not None and (batched or "num_envs" in kwargs):
+            kwargs = with_rows(self.EnvCls, kwargs, [0])
+        env = build_env(self.EnvCls, kwargs)
+        if self.checkpoints is None or not is_batch(env) or env.n != 1:
+            return env
+        if env.statistics():
+            env.load_statistics(saved_statistics(self.checkpoints))
+            env.freeze()
+        return VectorRow(env)
+
+
+def saved_statistics(checkpoints: Path) -> dict[str, Any]:
+    """Return the running statistics of a run's vector environments, from the newest checkpoint.
+
+    Raises:
+        CheckpointError: no checkpoint is valid.
+        ValueError: the checkpoint has none.
+    """
+    workers = load_checkpoint(checkpoints).state["sampler"].get("stations", ())
+    parts = [part for worker in workers for part in worker["statistics"]]
+    if not parts:
+        raise ValueError(
+            f"The newest checkpoint in {checkpoints} has no running statistics of the vector "
+            "environments. Give an environment that has them: rlpyt.load(..., env=...)."
+        )
+    return merge_statistics(parts)
 
 
 def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:

@@ -30,7 +30,7 @@ from rlpyt.samplers.collections import TrajInfo
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.names import UnknownName
-from rlpyt.utils.recorded import NotDescribed, main_name, rebuild
+from rlpyt.utils.recorded import NotDescribed, label, main_name, rebuild
 from rlpyt.utils.signed import read_json
 
 GIVEN = ("env", "env_args", "agent")  # settings in place of what the file describes
@@ -151,9 +151,10 @@ class ScriptRun:
         """Algorithm and environment, such as "PPO on CartPole-v1"."""
         sampler = self._parts["sampler"].get("kwargs", {})
         env = sampler.get("env_kwargs", {})
+        env = env[0] if isinstance(env, list) and env else env
         known = env.get("id") or env.get("game") if isinstance(env, dict) else None
-        algo, maker = self._parts["algo"].get("$call", "?"), sampler.get("EnvCls", {})
-        return f"{_class(algo)} on {known or _class(maker.get('$name', '?'))}"
+        algo, maker = self._parts["algo"].get("$call", "?"), label(sampler.get("EnvCls", "?"))
+        return f"{_class(algo)} on {known or _class(maker)}"
 
     def recipe(self) -> EnvRecipe:
         """Return the recipe of the environments.
@@ -170,20 +171,22 @@ class ScriptRun:
             del described["EnvCls"]
         if args is not None:
             described.update(env_kwargs=None, eval_env_kwargs=None)
-        with self._asking_for("env"):
+        with self._asking_for(self._to_load("env")):
             found = {k: rebuild(x, self._find, f"sampler.{k}") for k, x in described.items()}
         maker = found.get("EnvCls", maker)
         kwargs = _first(found["env_kwargs"]) if args is None else dict(args)
+        for_eval = found["eval_env_kwargs"]
         check_env_maker("EnvCls", maker)
         can_render = maker is make_gym or "render_mode" in inspect.signature(maker).parameters
         sampler = _class(self._parts["sampler"].get("$call", "?"))
         return EnvRecipe(
             maker,
             kwargs,
-            _first(found["eval_env_kwargs"]) or kwargs,
+            kwargs if for_eval is None else _first(for_eval),
             {"render_mode": "rgb_array"} if can_render else {},
             found["TrajInfoCls"] or TrajInfo,
             tensors=is_tensor_env(maker) or (env is None and sampler == "TensorSampler"),
+            checkpoints=self.checkpoints,
         )
 
     def published(self) -> dict[str, Any]:
@@ -212,17 +215,19 @@ class ScriptRun:
         """
         if self._given.get("agent") is not None:
             return self._given["agent"]
-        with self._asking_for("agent"):
+        with self._asking_for(self._to_load("agent")):
             return rebuild(self._parts["agent"], self._find, "agent")
 
     @contextlib.contextmanager
-    def _asking_for(self, setting: str) -> Iterator[None]:
+    def _asking_for(self, remedy: str) -> Iterator[None]:
         """Add to errors about parts without description how to give them."""
         try:
             yield
         except NotDescribed as error:
-            call = f"rlpyt.load({str(self.run_dir)!r}, {setting}=...)"
-            raise ValueError(f"{error} Give it again: {call}.") from None
+            raise ValueError(f"{error} {remedy}") from None
+
+    def _to_load(self, setting: str) -> str:
+        return f"Give it again: rlpyt.load({str(self.run_dir)!r}, {setting}=...)."
 
     def named(self) -> dict[str, Any]:
         """Return the run's ID and name.
@@ -235,7 +240,11 @@ class ScriptRun:
 
     def runner(self, n_steps: int, hooks: Sequence[Any] = ()) -> Any:
         """Return the runner, not started; see `resume`."""
-        parts = {key: rebuild(value, self._find, key) for key, value in self._parts.items()}
+        resumed = f"{_class(self._runner['$call'])}(..., resume_from={str(self.checkpoints)!r})"
+        with self._asking_for(
+            f"Resume the run in its script: {resumed} in logger_context(..., resume=True)."
+        ):
+            parts = {key: rebuild(value, self._find, key) for key, value in self._parts.items()}
         parts |= {"n_steps": n_steps, "resume_from": None}
         parts["hooks"] = [*hooks, *(parts.get("hooks") or ())]
         return self._find(self._runner["$call"])(**parts)

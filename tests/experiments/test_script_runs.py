@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,11 +15,14 @@ from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.curricula.learning_progress import LearningProgress
 from rlpyt.envs.gym import make
+from rlpyt.envs.vector import make_vec
+from rlpyt.envs.vector.wrappers import StandardizeObservation
 from rlpyt.experiments import script_runs
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import describe, rebuild
@@ -98,7 +102,9 @@ def test_what_has_no_description_is_named(tmp_path, capsys):
         runner.train()
     assert same(rlpyt.load(tmp_path).agent, runner.agent)  # needs agent and environment only
     assert rlpyt_command("resume", str(tmp_path), "--steps", "1000") == 2
-    assert "hooks[0] cannot be rebuilt from its file: namespace(" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "hooks[0] cannot be rebuilt from its file: namespace(" in error
+    assert f"Resume the run in its script: MinibatchRl(..., resume_from='{tmp_path}" in error
 
 
 def test_gym_environments_can_be_filmed(tmp_path):
@@ -213,3 +219,72 @@ def test_other_settings_of_a_script_are_refused(tmp_path, settings, error, messa
     trained(tmp_path)
     with pytest.raises(error, match=message):
         rlpyt.load(tmp_path, **settings)
+
+
+def trained_in(run_dir, EnvCls, env_kwargs, **kwargs):
+    """Train in these environments; return the loaded run."""
+    sampler = SerialSampler(EnvCls, env_kwargs, T, batch_B=B, **kwargs)
+    agent = CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[8]))
+    runner = MinibatchRl(algo=PPO(), agent=agent, sampler=sampler, n_steps=4 * T * B, seed=3)
+    with run_context(run_dir, 0, "script", snapshot_mode="last"):
+        runner.train()
+    return rlpyt.load(run_dir)
+
+
+def limits(first=3, second=4):
+    return make(id="CartPole-v1", max_episode_steps=first + second)
+
+
+@pytest.mark.parametrize(
+    ("eval_env_kwargs", "length"), [(None, 5), ({}, 7), ([dict(first=2)] * 2, 6)]
+)
+def test_agents_are_evaluated_with_the_arguments_of_evaluation(tmp_path, eval_env_kwargs, length):
+    settings = dict(eval_env_kwargs=eval_env_kwargs, eval_n_envs=2, eval_max_steps=20)
+    run = trained_in(tmp_path, limits, [dict(first=1), dict(first=5)], **settings)
+    assert run.evaluate(2).lengths == (length, length)
+
+
+@pytest.mark.parametrize(
+    ("EnvCls", "env_kwargs", "name"),
+    [
+        (functools.partial(limits, 3), {}, "PPO on limits"),
+        (make, [dict(id="CartPole-v1")] * 2, "PPO on CartPole-v1"),
+    ],
+)
+def test_runs_are_named_by_their_environments(tmp_path, EnvCls, env_kwargs, name):
+    assert trained_in(tmp_path, EnvCls, env_kwargs).name == name
+
+
+def standardized(num_envs, id="CartPole-v1"):
+    return StandardizeObservation(make_vec(id, num_envs))
+
+
+standardized.batched = True
+
+
+@pytest.mark.parametrize(
+    ("EnvCls", "env_kwargs"),
+    [(make_vec, dict(id="CartPole-v1")), (make_vec, dict(id="CartPole-v1", num_envs=B))],
+)
+def test_agents_of_vector_environments_act_in_one_row(tmp_path, EnvCls, env_kwargs, capsys):
+    run = trained_in(tmp_path, EnvCls, env_kwargs)
+    alone = rlpyt.load(tmp_path, env=make, env_args=dict(id="CartPole-v1"))
+    assert run.evaluate(4).lengths == alone.evaluate(4).lengths
+    assert run.export(tmp_path / "policy.pt2") < 1e-6
+    assert rlpyt_command("eval", str(tmp_path), "--episodes", "2") == 0
+    assert "over 2 episodes" in capsys.readouterr().out
+
+
+def test_statistics_of_vector_environments_are_those_of_training(tmp_path):
+    run = trained_in(tmp_path, standardized, {})
+    (worker,) = load_checkpoint(tmp_path / "checkpoint").state["sampler"]["stations"]
+    saved = worker["statistics"][0]["StandardizeObservation"]["0"]
+    env, alone = run.env(), make_vec("CartPole-v1", 1)
+    for _ in range(2):  # frozen
+        env.seed(5)
+        alone.seed([5])
+        expected = (alone.reset()[0] - saved["mean"]) / np.sqrt(saved["var"])
+        np.testing.assert_allclose(env.reset(), expected, rtol=1e-4)
+    shutil.rmtree(tmp_path / "checkpoint")
+    with pytest.raises(CheckpointError):
+        rlpyt.load(tmp_path)
