@@ -120,11 +120,16 @@ class EnvRecipe:
                 f"{self.EnvCls.__name__} makes batches of environments. Train with it in a script "
                 "(examples/vector_environments.py), or give the single environment here."
             )
-        if self.checkpoints is not None and (batched or "num_envs" in kwargs):
+        if batched:
             kwargs = with_rows(self.EnvCls, kwargs, [0])
         env = build_env(self.EnvCls, kwargs)
-        if self.checkpoints is None or not is_batch(env) or env.n != 1:
+        if self.checkpoints is None or not is_batch(env):
             return env
+        if env.n > 1 and "num_envs" in kwargs:
+            env.close()
+            env = build_env(self.EnvCls, {**kwargs, "num_envs": 1})
+        if env.n > 1:
+            return env  # which the caller refuses
         if env.statistics():
             env.load_statistics(saved_statistics(self.checkpoints))
             env.freeze()

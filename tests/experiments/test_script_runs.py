@@ -255,6 +255,15 @@ def test_runs_are_named_by_their_environments(tmp_path, EnvCls, env_kwargs, name
     assert trained_in(tmp_path, EnvCls, env_kwargs).name == name
 
 
+def limited_by(num_envs):
+    return make(id="CartPole-v1", max_episode_steps=num_envs)
+
+
+def test_a_single_environment_keeps_an_argument_of_that_name(tmp_path):
+    run = trained_in(tmp_path, limited_by, dict(num_envs=5))
+    assert run.evaluate(2).lengths == (5, 5)
+
+
 def standardized(num_envs, id="CartPole-v1"):
     return StandardizeObservation(make_vec(id, num_envs))
 
