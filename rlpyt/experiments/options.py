@@ -35,8 +35,8 @@ SCHEMA = {
     "properties": {
         "format": {"type": "integer"},
         "rlpyt": {"type": "string", "pattern": r"^[\w.+-]*$"},  # shown as it is, like
-        "algo_name": {"pattern": r"^[^\x00-\x1f\x7f]*\Z"},  # the title of a model card
-        "env": {"pattern": r"^[^\x00-\x1f\x7f]*\Z"},
+        "algo_name": {"pattern": r"^[^\r\n]*\Z"},  # the title of a model card
+        "env": {"pattern": r"^[^\r\n]*\Z"},
     },
 }
 SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
