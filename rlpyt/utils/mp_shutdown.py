@@ -1,11 +1,11 @@
 """Shutdown of multiprocessing's helper processes at the end of a program."""
 
-import atexit
 import contextlib
 import os
 import signal
 import sys
 import time
+from multiprocessing.util import Finalize
 
 END_S = 3.0  # time for each helper to end
 
@@ -13,11 +13,10 @@ END_S = 3.0  # time for each helper to end
 def wait_for_helpers_at_exit() -> None:
     """Let this program end only after multiprocessing's fork server and resource tracker.
 
-    Otherwise they end up to a second after their parent. Call it before multiprocessing is
-    imported: exit handlers run in reverse order of registration, and those of multiprocessing
-    still need the helpers.
+    Otherwise they end up to a second after their parent, and Python 3.12 waits for them without a
+    time limit. Multiprocessing's own finalizers run first, since they still need the helpers.
     """
-    atexit.register(wait_for_helpers)
+    Finalize(None, wait_for_helpers, exitpriority=-100)
 
 
 def wait_for_helpers() -> None:

@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import wait
-from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from rlpyt.errors import WorkerError
 from rlpyt.utils import fork_server
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import lose_unwritable_output
-from rlpyt.utils.mp_shutdown import wait_for_helpers
+from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.synchronize import SEMAPHORES
 
 LONGEST_TRACEBACK = 20_000  # characters
@@ -140,8 +139,8 @@ def starting_children() -> Iterator[None]:
     """
     global _waits_at_exit
     if not _waits_at_exit and mp.parent_process() is None:
-        _waits_at_exit = True  # after all others; Python 3.12 waits without a time limit
-        Finalize(None, wait_for_helpers, exitpriority=-100)
+        _waits_at_exit = True
+        wait_for_helpers_at_exit()
     main = sys.modules["__main__"]
     hidden = ("__file__", "__spec__")
     own: Any = mp.current_process()

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 SCRIPT = """
+{first}
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 wait_for_helpers_at_exit()
 import multiprocessing, os, psutil
@@ -19,9 +20,11 @@ print(*[child.pid for child in psutil.Process().children()])
 """
 
 
-def test_helpers_end_before_the_program():
+@pytest.mark.parametrize("first", ["", "import multiprocessing.util"])
+def test_helpers_end_before_the_program(first):
+    script = SCRIPT.format(first=first)
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     helpers = [int(pid) for pid in done.stdout.split()]
     assert len(helpers) == 2  # the fork server and the resource tracker
