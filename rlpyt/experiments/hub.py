@@ -203,7 +203,14 @@ def _errors(name: str) -> Iterator[None]:
             f"({first_line(error.__cause__ or error)}). Check the network and HF_HUB_OFFLINE, and "
             "try again."
         ) from error
-    except (json.JSONDecodeError, AttributeError, LookupError, RecursionError, TypeError) as error:
+    except (
+        json.JSONDecodeError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+    ) as error:
         raise ConnectionError(
             f"The hub's answer for {name} cannot be read ({first_line(error)}). Check that "
             "huggingface.co, or HF_ENDPOINT if it is set, is reached and not a login page."

@@ -130,9 +130,10 @@ def test_a_downloaded_copy_is_a_run_directory(pushed, tmp_path):
             "answer for hf://somebody/model",
         ),
         (TypeError("ModelInfo() must be a mapping"), REPO, 1, "answer for hf://somebody/model"),
+        (AssertionError("sha"), REPO, 1, "answer for hf://somebody/model"),
         (RecursionError("maximum depth"), REPO, 1, "answer for hf://somebody/model"),
     ],
-    ids=["repository", "revision", "network", "login page", "other types", "deep"],
+    ids=["repository", "revision", "network", "login page", "other types", "no commit", "deep"],
 )
 def test_download_errors_are_one_line(failure, name, code, text, pushed, capsys):
     pushed.failure = {"snapshot_download": failure} if failure else {}
