@@ -347,6 +347,11 @@ def is_tensor_env(EnvCls: object) -> bool:
     return bool(getattr(EnvCls, "tensors", ours and hasattr(EnvCls, "get_observations")))
 
 
+def takes_rows(EnvCls: Callable[..., Any]) -> bool:
+    """Return True for what makes no single environments: of this kind, or with ``num_envs``."""
+    return is_tensor_env(EnvCls) or "num_envs" in inspect.signature(EnvCls).parameters
+
+
 def _tensor(x: Any, what: str) -> Tensor:
     if isinstance(x, Tensor):
         return x.detach()  # of a differentiable simulator

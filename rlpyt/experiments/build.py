@@ -131,26 +131,27 @@ class EnvRecipe:
         if env.n > 1:
             return env  # which the caller refuses
         if env.statistics():
-            env.load_statistics(saved_statistics(self.checkpoints))
+            env.load_statistics(self.statistics)
             env.freeze()
         return VectorRow(env)
 
+    @functools.cached_property
+    def statistics(self) -> dict[str, Any]:
+        """Return the running statistics of vector environments, from the newest checkpoint.
 
-def saved_statistics(checkpoints: Path) -> dict[str, Any]:
-    """Return the running statistics of a run's vector environments, from the newest checkpoint.
-
-    Raises:
-        CheckpointError: no checkpoint is valid.
-        ValueError: the checkpoint has none.
-    """
-    workers = load_checkpoint(checkpoints).state["sampler"].get("stations", ())
-    parts = [part for worker in workers for part in worker["statistics"]]
-    if not parts:
-        raise ValueError(
-            f"The newest checkpoint in {checkpoints} has no running statistics of the vector "
-            "environments. Give an environment that has them: rlpyt.load(..., env=...)."
-        )
-    return merge_statistics(parts)
+        Raises:
+            CheckpointError: no checkpoint is valid.
+            ValueError: the checkpoint has none.
+        """
+        assert self.checkpoints is not None
+        workers = load_checkpoint(self.checkpoints).state["sampler"].get("stations", ())
+        parts = [part for worker in workers for part in worker["statistics"]]
+        if not parts:
+            raise ValueError(
+                f"The newest checkpoint in {self.checkpoints} has no running statistics of the "
+                "vector environments. Give an environment that has them: rlpyt.load(..., env=...)."
+            )
+        return merge_statistics(parts)
 
 
 def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRecipe:

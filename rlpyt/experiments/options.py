@@ -34,9 +34,9 @@ SCHEMA = {
     "required": ["format"],
     "properties": {
         "format": {"type": "integer"},
-        "rlpyt": {"type": "string", "pattern": r"^[\w.+-]*$"},  # shown as it is, like
-        "algo_name": {"pattern": r"^[^\r\n]*\Z"},  # the title of a model card
-        "env": {"pattern": r"^[^\r\n]*\Z"},
+        "rlpyt": {"type": "string", "pattern": r"^[\w.+-]*$"},  # shown as it is
+        "algo_name": {"pattern": r"^[^\r\n]*\Z"},  # in the title of a model card,
+        "env": {"pattern": r"^[^\r\n]*\Z"},  # of which it is one line
     },
 }
 SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts

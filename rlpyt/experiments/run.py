@@ -16,7 +16,7 @@ import torch
 
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.envs.base import EnvSpaces, built_like
-from rlpyt.envs.tensor import is_tensor_env
+from rlpyt.envs.tensor import takes_rows
 from rlpyt.errors import DamagedFile, NonFiniteError, RankError
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.agents import build_agent, prepare_resumed, use_saved_convolutions
@@ -709,8 +709,9 @@ def loaded(
             options = with_settings(options, settings) if settings else options
             options = rebuilt(options, path, ("algo_name", "env", "env_args", "agent"))
             recipe = with_tasks(env_recipe(options.env, options.env_args), options)
-            tensors = options.sampler.kind == "tensor" and "env" not in settings
-            recipe = replace(recipe, tensors=tensors or is_tensor_env(recipe.EnvCls))
+            if options.sampler.kind == "tensor":  # a single environment may be given instead
+                rows = "env" not in settings or takes_rows(recipe.EnvCls)
+                recipe = replace(recipe, tensors=rows)
             name, spaces = options.title, spaces or env_spaces(recipe)
             agent = build_agent(options, spaces)
         use_saved_convolutions(agent, state)

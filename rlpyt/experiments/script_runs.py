@@ -13,7 +13,7 @@ from typing import Any
 
 from rlpyt.agents.base import BaseAgent
 from rlpyt.envs.gym import make as make_gym
-from rlpyt.envs.tensor import is_tensor_env
+from rlpyt.envs.tensor import takes_rows
 from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import prepare_resumed
 from rlpyt.experiments.build import EnvRecipe, env_recipe
@@ -185,7 +185,7 @@ class ScriptRun:
             kwargs if for_eval is None else _first(for_eval),
             {"render_mode": "rgb_array"} if can_render else {},
             found["TrajInfoCls"] or TrajInfo,
-            tensors=is_tensor_env(maker) or (env is None and sampler == "TensorSampler"),
+            tensors=sampler == "TensorSampler" and (env is None or takes_rows(maker)),
             checkpoints=self.checkpoints,
         )
 

@@ -295,5 +295,6 @@ def test_statistics_of_vector_environments_are_those_of_training(tmp_path):
         expected = (alone.reset()[0] - saved["mean"]) / np.sqrt(saved["var"])
         np.testing.assert_allclose(env.reset(), expected, rtol=1e-4)
     shutil.rmtree(tmp_path / "checkpoint")
+    assert run.evaluate(1).lengths  # with those of the time when the agent was loaded
     with pytest.raises(CheckpointError):
         rlpyt.load(tmp_path)

@@ -123,6 +123,8 @@ def test_a_single_environment_may_be_given_in_its_place(tmp_path: Any) -> None:
     rlpyt.train("ppo", untold, run_dir=tmp_path / "run", sampler="tensor", **settings)
     assert rlpyt.load(tmp_path / "run").evaluate(1).lengths == (10,)
     assert rlpyt.load(tmp_path / "run", env=Single).evaluate(1).returns == (3.0,)
+    again = rlpyt.load(tmp_path / "run", env=lambda num_envs: Reach(num_envs, limit=4))
+    assert again.evaluate(1).lengths == (4,)
 
 
 @pytest.mark.parametrize(
