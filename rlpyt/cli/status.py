@@ -2,7 +2,8 @@
 
 DIR is the directory printed by `rlpyt sweep`. On a terminal the table is refreshed until the sweep
 is over; Ctrl-C stops the display, not the sweep. For the directory of a run: its progress, and
-whether each of its processes computes, waits or is stopped, and what it is doing.
+whether each of its processes computes, waits or is stopped, and what it is doing. For any other
+directory: the runs in it.
 """
 
 import contextlib
@@ -27,6 +28,8 @@ from rlpyt.experiments import script_runs
 from rlpyt.experiments.options import CONFIG, read_options
 from rlpyt.processes.heartbeat import PATTERN
 from rlpyt.samplers.fault_policy import HEALED
+from rlpyt.sweeps.directory import ABOUT, QUEUE
+from rlpyt.sweeps.report_data import read_directory
 from rlpyt.sweeps.view import RunView, SweepView, read_sweep
 from rlpyt.utils.files import read_regular
 from rlpyt.utils.fork_server import TITLE
@@ -53,7 +56,7 @@ PRIORITY = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}
 class Status:
     """Arguments of the command."""
 
-    directory: tyro.conf.Positional[Path]  # directory of the sweep or run
+    directory: tyro.conf.Positional[Path]  # directory of the sweep, run or runs
     once: bool = False  # show the table once, also on a terminal
     interval_s: float = 2.0  # seconds between refreshes
     json: Annotated[bool, tyro.conf.arg(name="json")] = False  # print everything as JSON
@@ -67,6 +70,11 @@ def main(args: Sequence[str]) -> int:
     if (command.directory / CONFIG).exists() or script_runs.exists(command.directory):
         found = run_status(command.directory)
         say(json.dumps(found, indent=1) if command.json else "\n".join(_run_lines(found)))
+        return 0
+    if command.directory.is_dir() and not (command.directory / QUEUE / ABOUT).is_file():
+        views = [entry.view for entry in read_directory(command.directory)]
+        runs = [_as_dict(view) for view in views]
+        say(json.dumps(runs, indent=1, default=str) if command.json else _rows(views))
         return 0
     sweep = read_sweep(command.directory)
     if command.json:
@@ -221,8 +229,7 @@ def table(sweep: SweepView, width: int = 0, height: int = 0) -> list[str]:
     if hidden:
         first = sorted(runs, key=lambda run: (PRIORITY[run.state], run.number))
         runs = sorted(first[: len(runs) - hidden], key=lambda run: run.number)
-    rows = tabulate(map(_row, runs), COLUMNS, "plain", colalign=ALIGNMENTS)
-    lines = [_title(sweep), "", *rows.split("\n")]
+    lines = [_title(sweep), "", *_rows(runs).split("\n")]
     lines += [f"... and {hidden} more"] * bool(hidden)
     return [line[:width] if width else line for line in lines]
 
@@ -232,9 +239,13 @@ def as_dict(sweep: SweepView) -> dict[str, Any]:
     found = asdict(sweep)
     found |= {**found.pop("about"), "counts": sweep.counts(), "utilisation": sweep.utilization()}
     found["slots"] = sweep.about.resources.to_code()
-    for run in found["runs"]:
-        run["return"] = run.pop("return_")
+    found["runs"] = [_as_dict(run) for run in sweep.runs]
     return found
+
+
+def _as_dict(run: RunView) -> dict[str, Any]:
+    found = asdict(run)
+    return found | {"return": found.pop("return_")}
 
 
 def _title(sweep: SweepView) -> str:
@@ -258,6 +269,10 @@ def _title(sweep: SweepView) -> str:
     elif sweep.counts().get("failed"):
         parts.append(f"retry failed runs with: rlpyt sweep retry {shown}")
     return " · ".join(parts)
+
+
+def _rows(runs: Sequence[RunView]) -> str:
+    return tabulate(map(_row, runs), COLUMNS, "plain", colalign=ALIGNMENTS)
 
 
 def _row(run: RunView) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from rlpyt.vis.grouping import RunRecord, read_runs, read_settings
 from rlpyt.vis.scores import Scores, final_scores, read_evaluation
 
 STEPS, TIME = "Diagnostics/CumSteps", "Diagnostics/CumTime (s)"
+SPEED = "Diagnostics/StepsPerSecond"
 # A run without a sweep: "running" holds its lock, "done" has all its steps or an evaluation,
 # "unfinished" has neither, "ended" has no number of steps in its settings.
 FINISHED = ("done", "ended")
@@ -69,7 +70,7 @@ def read_data(directory: Path, y: str, source: str, group_by: Sequence[str] = ()
         entries, keys = _of_sweep(view, group_by, y)
         title, facts = view.about.title, _facts_of_sweep(view)
     else:
-        entries, keys = _of_directory(directory, group_by, y), list(group_by)
+        entries, keys = read_directory(directory, group_by, y), list(group_by)
         title, facts = directory.resolve().name, _facts_of_directory(directory, entries)
     grouping.warn_of_uneven_groups([e.run for e in entries if e.view.state != "queued"])
     scores, by_run = _scores(entries, y, source)
@@ -132,7 +133,8 @@ def _facts_of_sweep(view: SweepView) -> list[tuple[str, str]]:
     ]
 
 
-def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entry]:
+def read_directory(directory: Path, group_by: Sequence[str] = (), y: str = RETURN) -> list[Entry]:
+    """Read the runs at and below a directory without a sweep; errors as in ``read_runs``."""
     entries: list[Entry] = []
     for run in read_runs(directory, group_by=group_by):
         row = last_row(run.path / "progress.csv", newest=[y])
@@ -148,6 +150,7 @@ def _of_directory(directory: Path, group_by: Sequence[str], y: str) -> list[Entr
             total_steps=run.total_steps,
             return_=row.get(y),
             seconds=row.get(TIME, 0.0),
+            steps_per_second=row.get(SPEED),
         )
         entries.append(Entry(run, view))
     return entries

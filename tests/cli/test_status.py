@@ -63,3 +63,19 @@ def test_a_table_without_the_column_of_steps_is_shown_and_resumed(tmp_path, caps
     assert status.main([str(tmp_path / "run")]) == 0
     assert "unknown number of 64 steps · newest row" in capsys.readouterr().out
     assert not resume._is_complete(tmp_path / "run", read_options(tmp_path / "run"))
+
+
+def test_runs_in_a_directory_are_shown_as_a_table(tmp_path, capsys):
+    settings = dict(sampler=dict(kind="serial"), eval_episodes=0, video=False)
+    for seed in (0, 1):
+        path = tmp_path / "runs" / f"seed_{seed}"
+        rlpyt.train("a2c", CountEnv, steps=64, seed=seed, run_dir=path, **settings)
+    assert status.main([str(tmp_path / "runs")]) == 0
+    rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert rows == [["seed_0", "done", "64"], ["seed_1", "done", "64"]]
+    assert status.main([str(tmp_path / "runs"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [[run["name"], run["state"], f"{run['steps']}"] for run in found] == rows
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="no runs found in"):
+        status.main([str(tmp_path / "empty")])
