@@ -16,7 +16,6 @@ from rlpyt.agents.building import named_arguments
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import base_algorithm, class_named, import_named
 from rlpyt.models.image_encoder import SMALL
-from rlpyt.models.impala import KINDS
 from rlpyt.models.network import VectorModel
 from rlpyt.utils.checkpoint import CheckpointError, saved_shapes
 from rlpyt.utils.checks import whole_number
@@ -310,17 +309,21 @@ def _model_kwargs(
 
 
 def _encoders(options: RunOptions) -> dict[str, Any]:
-    """Return the model's argument ``encoders`` if it is given, with classes for their names."""
-    given = options.agent.model.get("encoders")
-    if not isinstance(given, Mapping):
-        return {}
+    """Return the model's arguments ``encoder`` and ``encoders``, with classes for their names."""
     found = {}
-    for part, encoder in given.items():
-        kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
-        if isinstance(kwargs.get("kind"), str) and kwargs["kind"] not in KINDS:
-            kwargs["kind"] = import_named(kwargs["kind"], "encoder")
-        found[part] = kwargs
-    return {"encoders": found}
+    if (encoder := options.agent.model.get("encoder")) is not None:
+        found["encoder"] = _with_class(encoder)
+    if isinstance(encoders := options.agent.model.get("encoders"), Mapping):
+        found["encoders"] = {part: _with_class(one) for part, one in encoders.items()}
+    return found
+
+
+def _with_class(encoder: Any) -> Any:
+    """Return an encoder with the class of a name "module:Class"."""
+    kind = encoder.get("kind") if isinstance(encoder, Mapping) else encoder
+    if not isinstance(kind, str) or ":" not in kind:
+        return encoder
+    return {**(encoder if kind is not encoder else {}), "kind": import_named(kind, "encoder")}
 
 
 def _with_nonlinearities(kwargs: Mapping[str, Any]) -> dict[str, Any]:

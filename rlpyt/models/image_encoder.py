@@ -97,6 +97,11 @@ class ImageEncoder(nn.Module):
         return self.conv(x).reshape(*lead, -1)  # type: ignore[no-any-return]
 
 
+def is_custom(encoder: Encoder | None) -> bool:
+    """Return True for an encoder that is a class or function, or has one as its ``kind``."""
+    return callable(encoder.get("kind") if isinstance(encoder, Mapping) else encoder)
+
+
 def build_encoder(shape: ImageShape | EncodedShape, default: Encoder) -> nn.Module:
     """Build the encoder of a part of an observation.
 

@@ -2,26 +2,30 @@
 
 import inspect
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dHeadModel
-from rlpyt.models.image_encoder import Encoder, build_encoder, default_convolutions
+from rlpyt.models.image_encoder import Encoder, build_encoder, default_convolutions, is_custom
 from rlpyt.models.impala import build_convolutions
 from rlpyt.models.numpy_forward import NumpyForward, numpy_forward_of
 from rlpyt.models.observation import (
     IMAGE_DIM,
     ImageShape,
     Shape,
+    UnseenShape,
     as_vector,
     encoded_parts,
     flatten_observation,
+    is_composite,
     is_real,
     is_vector,
     joined,
+    leaf_shapes,
     observation_size,
     real_parts,
     real_size,
@@ -201,7 +205,7 @@ class VectorModel(Network):
         norm_obs_clip: maximum absolute value of normalized observations.
         norm_obs_var_clip: minimum variance in normalization.
         encoder: arguments of `ImageEncoder`, for example ``dict(feature_size=128)``; or "impala"
-            (`ImpalaModel`), or a custom encoder; ignored for observations without images.
+            (`ImpalaModel`); or a custom encoder, of images or of an observation without parts.
         encoders: custom encoders by the name of a part, for example
             ``{"camera.left": MyEncoder, "camera.right": dict(feature_size=64)}``; "observation" for
             observations without parts. See `rlpyt.models.image_encoder.build_encoder`.
@@ -226,6 +230,8 @@ class VectorModel(Network):
         encoders: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if is_custom(encoder) and not is_composite(observation_shape):
+            encoders = encoders or {"observation": encoder}
         self._observation_shape = observation_shape = with_encoders(
             observation_shape, encoders or {}
         )
@@ -243,6 +249,13 @@ class VectorModel(Network):
             build_encoder(part, encoder or {}) for part in encoded_parts(observation_shape)
         ]
         self._has_images = bool(images)
+        leaves = leaf_shapes(observation_shape)
+        if encoder and not images and not any(isinstance(x, UnseenShape) for x in leaves):
+            warnings.warn(
+                f"encoder={encoder!r} has no effect: the observation has no images. Name the parts "
+                "that it reads: encoders={'PART': ...}.",
+                stacklevel=2,
+            )
         if images:
             self.images = nn.ModuleList(images)
         n_encoded = sum(int(x.output_size) for x in images)
@@ -408,8 +421,8 @@ class ImageModel(Network):
         channels, kernel_sizes, strides, paddings: settings of the convolutions; ``None``: the class
             attribute ``convolutions``, or, if the image is too small for them and none is given,
             those of `ImageEncoder`.
-        encoder: "impala", or a dictionary, see `build_convolutions`; then no other setting of
-            convolutions is read.
+        encoder: "impala", or a dictionary, see `build_convolutions`; or a class, in place of the
+            convolutions and hidden layers, see `build_encoder`. No other setting of these is read.
     """
 
     convolutions: ClassVar[dict[str, Sequence[int]]]
@@ -424,10 +437,16 @@ class ImageModel(Network):
         kernel_sizes: Sequence[int] | None = None,
         strides: Sequence[int] | None = None,
         paddings: Sequence[int] | None = None,
-        encoder: str | Mapping[str, Any] | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         super().__init__()
         self._channels_last, self._scale = False, 1.0 / 255
+        self._reads_pixels = is_custom(encoder)
+        if encoder is not None and self._reads_pixels:
+            marked = isinstance(image_shape, ImageShape)
+            shape = image_shape if marked else ImageShape(image_shape)
+            self.conv: Any = build_encoder(cast(ImageShape, shape), encoder)
+            return
         if isinstance(image_shape, ImageShape):
             self._channels_last, self._scale = image_shape.channels_last, image_shape.scale
             image_shape = image_shape.chw
@@ -443,7 +462,7 @@ class ImageModel(Network):
             paddings=paddings or default["paddings"],
             use_maxpool=use_maxpool,
             hidden_sizes=hidden_sizes,
-            conv=None if encoder is None else build_convolutions(encoder, image_shape),
+            conv=None if encoder is None else build_convolutions(encoder, image_shape),  # type: ignore[arg-type]
         )
 
     def add_memory(self, memory: Memory, action_size: int, size: int) -> None:
@@ -458,7 +477,10 @@ class ImageModel(Network):
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return features [T * B, F] of images [*lead, *image_shape], usually uint8."""
         lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
-        x = to_unit_floats(observation.reshape(T * B, *shape), self._scale)
+        image = observation.reshape(T * B, *shape)
+        if self._reads_pixels:
+            return self.conv(image), (lead_dim, T, B)
+        x = to_unit_floats(image, self._scale)
         return self.conv(x.movedim(-1, 1) if self._channels_last else x), (lead_dim, T, B)
 
 

@@ -405,6 +405,34 @@ class Images(Reach):
         self.goal = self.goal.astype(np.uint8)
 
 
+class Boxes(Images):
+    """Small images and two actions."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+class Pixels(torch.nn.Module):
+    """Encoder of an image."""
+
+    def __init__(self, shape, output_size=3):
+        super().__init__()
+        self.linear = torch.nn.Linear(int(np.prod(shape)), output_size)
+        self.output_size = output_size
+
+    def forward(self, image):
+        return self.linear(image.flatten(-3).float() / 255)
+
+
+@pytest.mark.parametrize("encoder", [Pixels, f"{HERE}:Pixels", {"kind": f"{HERE}:Pixels"}])
+@pytest.mark.parametrize("algo, env", [("ppo", Boxes), ("rainbow", Boxes), ("ppo", Images)])
+def test_images_alone_can_have_a_custom_encoder(algo, env, encoder, tmp_path):
+    run, warned = train(algo, env, tmp_path, agent=dict(model=dict(encoder=encoder)))
+    assert not warned
+    loaded = rlpyt.load(tmp_path)
+    assert [type(x) for x in loaded.agent.model.modules()].count(Pixels) == 1
+    assert loaded.evaluate(2) == run.evaluate(2)
+
+
 def test_another_network_than_the_saved_one_is_named_and_can_be_given(tmp_path):
     older = dict(channels=[2], kernel_sizes=[3], strides=[4], feature_size=4)
     model = dict(encoder=older, hidden_sizes=[4])

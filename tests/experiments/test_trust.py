@@ -161,6 +161,8 @@ CONFIGS = {
     "memory in arguments": {"agent/memory": "gru", "agent/memory_args": {"kind": "evil:Memory"}},
     "encoder": {ENCODERS: {"image": {"kind": "torch:save", "obj": 1, "f": "marker"}}},
     "encoder by its name": {ENCODERS: {"image": "evil:touch"}},
+    "encoder of images": {"agent/model/encoder": "evil:touch", "env": "toy/parts"},
+    "kind of encoder of images": {"agent/model/encoder": {"kind": {"$name": "evil:touch"}}},
     "module without a name": {ENCODERS: {"image": "evil"}, "env": "toy/parts"},
     "nested encoder": {ENCODERS: {"image": {"kind": {"kind": ["evil:touch"]}}}},
     "nonlinearity": {"agent/model/nonlinearity": "evil:touch"},

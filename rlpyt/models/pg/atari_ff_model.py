@@ -38,7 +38,8 @@ class AtariFfModel(ImageModel):
     def _build_heads(self, n_features: int, output_size: int) -> None:
         self.pi = nn.Linear(n_features, output_size)
         self.value = nn.Linear(n_features, 1)
-        init_orthogonal(self.conv, HIDDEN_GAIN)
+        if not self._reads_pixels:  # a custom encoder has weights of its own choice
+            init_orthogonal(self.conv, HIDDEN_GAIN)
         init_orthogonal(self.pi, POLICY_GAIN)
         init_orthogonal(self.value, VALUE_GAIN)
 
