@@ -8,6 +8,7 @@ action, state = policy.act(observation, state, reward)
 import io
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ from typing import Any
 import numpy as np
 
 METADATA = "rlpyt"  # key of the metadata in a file
+MISSING_REWARD = (
+    "act must get the reward of the previous step after the first step of an episode, since the "
+    "agent has a memory that reads it. Without it 0 is read, and other actions are chosen. Call "
+    "act(..., reward=reward), or start an episode."
+)
 Array = np.ndarray[Any, Any]
 Function = Callable[[Sequence[Array]], Sequence[Array]]  # inputs -> outputs, each [B, ...]
 
@@ -37,6 +43,7 @@ class Policy:
     def __init__(self, function: Function, metadata: Mapping[str, Any]) -> None:
         self.metadata = metadata
         self._function = function
+        self._warned = False  # of a missing reward
         self._inputs: list[dict[str, Any]] = metadata["inputs"]
         self._outputs = [entry["name"] for entry in metadata["outputs"]]
         parts = [x for x in metadata["outputs"] if x["name"].split(".")[0] == "action"]
@@ -53,7 +60,7 @@ class Policy:
         return f"Policy({self.metadata['name']})"
 
     def act(
-        self, observation: Any, state: Sequence[Array] | None = None, reward: float = 0.0
+        self, observation: Any, state: Sequence[Array] | None = None, reward: float | None = None
     ) -> tuple[Any, tuple[Array, ...]]:
         """Choose an action for one observation.
 
@@ -61,7 +68,8 @@ class Policy:
             observation: observation as the environment returns it: an array or a number; a dict or
                 tuple of them for Dict and Tuple spaces.
             state: state from the previous step; ``None`` at the start of an episode.
-            reward: reward received with the observation; used only by policies with memory.
+            reward: reward received with the observation, 0 at the start of an episode; used only by
+                policies with memory, which warn if it is missing later.
 
         Returns:
             The action for the environment's ``step`` (a dict or tuple for Dict and Tuple spaces),
@@ -79,7 +87,7 @@ class Policy:
         return action, tuple(outputs[n : n + len(self.initial_state)])
 
     def inputs(
-        self, observation: Any, state: Sequence[Array] | None = None, reward: float = 0.0
+        self, observation: Any, state: Sequence[Array] | None = None, reward: float | None = None
     ) -> list[Array]:
         """Return the arguments of ``__call__``, [1, ...], for those of ``act``."""
         states = iter(self.initial_state if state is None else self._checked(state))
@@ -94,7 +102,7 @@ class Policy:
                         f"{observation!r:.120}."
                     ) from None
             else:
-                leaf = next(states) if "initial" in entry else reward
+                leaf = next(states) if "initial" in entry else self._reward(reward, state)
             array = _as_declared(leaf, entry)
             if entry["name"].endswith(".action_mask"):
                 if not np.isin(array, (0, 1)).all():
@@ -105,6 +113,13 @@ class Policy:
                     )
             arrays.append(array[None])
         return arrays
+
+    def _reward(self, reward: float | None, state: object) -> float:
+        """Return the reward to read; warn once if it is missing after the first step."""
+        if reward is None and state is not None and not self._warned:
+            self._warned = True
+            warnings.warn(MISSING_REWARD)
+        return reward or 0.0
 
     def _checked(self, state: Any) -> tuple[Array, ...]:
         """Return a state, whose arrays `inputs` compares with the declared ones.

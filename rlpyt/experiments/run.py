@@ -31,6 +31,7 @@ from rlpyt.experiments.options import (
     read_config,
     without_config,
 )
+from rlpyt.experiments.policy import MISSING_REWARD
 from rlpyt.experiments.registry import check_env_maker
 from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
@@ -392,7 +393,7 @@ class Run:
         self.itr = max(1, itr)  # at iteration 0 some agents act randomly
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(agent.env_spaces.action)
-        self._warned = set[int]()  # kinds of warnings of observations that have been given
+        self._warned = set[int]()  # kinds of warnings of `act` that have been given
         self.reset()
 
     def __repr__(self) -> str:
@@ -430,7 +431,7 @@ class Run:
             self.reset()  # the mode may be another one
             self.agent.prev_rnn_state, self._prev_action = state, previous
 
-    def act(self, observation: Any, reward: float = 0.0, deterministic: bool = True) -> Any:
+    def act(self, observation: Any, reward: float | None = None, deterministic: bool = True) -> Any:
         """Choose an action for one observation.
 
         Args:
@@ -438,7 +439,8 @@ class Run:
                 environment itself (a dict for a Dict space), without leading dimensions. With
                 masks of actions in info: ``{"observation": observation, "action_mask": mask}``.
                 A category alone counts from 0, as in :meth:`env`, whatever its space's start.
-            reward: reward received with the observation; used only by recurrent agents.
+            reward: reward received with the observation, 0 at the start of an episode; used only by
+                recurrent agents, which are warned about if it is missing later.
             deterministic: take the mode of the distribution instead of a sample; policies without
                 a distribution (DDPG, TD3) then act without exploration noise.
 
@@ -465,12 +467,14 @@ class Run:
             raise TypeError(
                 f"the observation must be {expected}, as from Run.env(), got {observation!r:.120}."
             )
-        said = [check_first(space, observation)]
+        said: list[str | None] = [check_first(space, observation), None, None]
         if not all_finite(float_leaves(observation)):
-            said.append(
+            said[1] = (
                 f"{self.name}: observations must be finite, got {observation!r:.120}. Correct the "
                 "environment, or ignore this if the agent can handle such values."
             )
+        if reward is None and self.agent.recurrent and self.agent.prev_rnn_state is not None:
+            said[2] = MISSING_REWARD
         for kind, text in enumerate(said):  # once each: texts have numbers, which differ
             if text is not None and kind not in self._warned:
                 self._warned.add(kind)
@@ -480,7 +484,7 @@ class Run:
             invalid = mask_error(np.asarray(mask), mask_sizes(self.agent.env_spaces.action))
             if invalid is not None:
                 raise ValueError(invalid[1])
-        inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
+        inputs = buffer_func((observation, self._prev_action, np.float32(reward or 0)), _row)
         self.agent.set_deterministic(deterministic, self.itr)
         action, _ = self.agent.step(*inputs)
         chosen = numpify_buffer(action)

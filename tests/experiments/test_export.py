@@ -280,7 +280,7 @@ def test_nested_observations_and_several_actions(formats, EnvCls, tmp_path, monk
     for wrong in (state[:2], (*state, state[0]), (), 1.0):
         with pytest.raises(ValueError, match=r"state must have 3 arrays \(.*\), as .*, got \d arr"):
             policy.act(observation, wrong)
-    arrays = policy.inputs(observation, state)
+    arrays = policy.inputs(observation, state, 1.0)
     for n in (len(arrays) - 1, len(arrays) + 1):
         with pytest.raises(ValueError, match=rf"takes {len(arrays)} arrays \(obs.*\), got {n}\."):
             policy(*(2 * arrays)[:n])

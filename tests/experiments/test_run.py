@@ -17,6 +17,7 @@ from rlpyt.experiments.build import build_agent, env_recipe, env_spaces
 from rlpyt.experiments.finish import save_evaluation
 from rlpyt.experiments.hardware import affinity
 from rlpyt.experiments.options import RunOptions
+from rlpyt.experiments.policy import MISSING_REWARD
 from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import train
 from rlpyt.experiments.video import record_video
@@ -156,10 +157,33 @@ def test_a_recurrent_agent_remembers_until_reset(tmp_path):
     for _ in range(2):
         run.act(observation)
         states.append(run.agent.prev_rnn_state)
-        run.act(observation)
+        run.act(observation, 1.0)
         assert not _same(run.agent.prev_rnn_state, states[-1])
         run.reset()
     assert _same(*states)
+
+
+def test_acting_with_memory_warns_once_if_the_reward_is_missing(tmp_path, recwarn):
+    settings = dict(agent={"recurrent": True}, algo={"minibatches": 1})
+    train(tiny("CartPole-v1", **settings), tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    run.export(tmp_path / "policy.pt2", steps=2)
+    policy = rlpyt.load_policy(tmp_path / "policy.pt2")
+    observation = run.env().reset()
+    recwarn.clear()
+    for _ in range(2):
+        run.reset()
+        run.act(observation)  # the first step of an episode has none
+        run.act(observation, 1.0)
+        _, state = policy.act(observation)
+        policy.act(observation, state, 1.0)
+    run.play(run.env())
+    assert not [w for w in recwarn if "reward" in str(w.message)]
+    _, state = policy.act(observation)
+    for _ in range(2):
+        run.act(observation)
+        policy.act(observation, state)
+    assert [str(w.message) for w in recwarn if "reward" in str(w.message)] == 2 * [MISSING_REWARD]
 
 
 def test_other_episodes_leave_no_trace_in_the_one_that_is_acted_in(tmp_path):
@@ -170,7 +194,7 @@ def test_other_episodes_leave_no_trace_in_the_one_that_is_acted_in(tmp_path):
     observation = run.env().reset()
     run.act(observation)
     state = run.agent.prev_rnn_state
-    run.act(observation)
+    run.act(observation, 1.0)
     expected = run.agent.prev_rnn_state
     others = [
         lambda: run.evaluate(1),
@@ -182,7 +206,7 @@ def test_other_episodes_leave_no_trace_in_the_one_that_is_acted_in(tmp_path):
         run.act(observation)
         play()
         assert _same(run.agent.prev_rnn_state, state)
-        run.act(observation)
+        run.act(observation, 1.0)
         assert _same(run.agent.prev_rnn_state, expected)
 
 
