@@ -160,6 +160,9 @@ def run_layer(layer: nn.Module, inputs: Tensor, state: Any) -> tuple[Tensor, Any
 
     Returns:
         Outputs [T, B, H], and the state after the last step: a tensor or a namedarraytuple.
+
+    Raises:
+        TypeError: the layer returned a state of another kind, such as a dict.
     """
     starts: list[Tensor] = []
     if isinstance(state, StateAndStarts):
@@ -171,5 +174,10 @@ def run_layer(layer: nn.Module, inputs: Tensor, state: Any) -> tuple[Tensor, Any
     if is_namedtuple(next_state) or is_namedarraytuple(next_state):
         next_state = namedarraytuple_like(next_state)._make(next_state)
     elif not isinstance(next_state, Tensor):
+        if not isinstance(next_state, tuple | list) or len(next_state) != len(RnnState._fields):
+            raise TypeError(
+                f"the state that {type(layer).__name__} returns must be a tensor, a pair of "
+                f"tensors, or a named tuple of tensors, got {next_state!r:.80}."
+            )
         next_state = RnnState(*next_state)
     return outputs, next_state

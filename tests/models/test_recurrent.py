@@ -76,6 +76,17 @@ def test_a_named_memory_may_have_parameters_of_one_dimension(monkeypatch):
     assert scales and all((p == 1).all() for p in scales)
 
 
+@pytest.mark.parametrize("form", [lambda *x: x, lambda *x: dict(zip("ab", x))])
+def test_a_memory_whose_state_has_another_form_is_named(form):
+    class Several(nn.GRU):
+        def forward(self, input, state=None):
+            output, state = super().forward(input)
+            return output, form(state, state, state)
+
+    with pytest.raises(TypeError, match="Several returns must be a tensor, a pair of tensors, or"):
+        recurrent.run_layer(Several(3, 2), torch.zeros(1, 1, 3), None)
+
+
 @pytest.mark.parametrize("kind", MEMORIES)
 @pytest.mark.parametrize("name", MODELS)
 def test_acting_step_by_step_is_training_on_the_sequence(name, kind):
