@@ -22,6 +22,7 @@ from rlpyt.envs.gym_info import InfoSchema, build_info_tuples, info_to_nt  # noq
 from rlpyt.envs.gym_registry import make_registered
 from rlpyt.envs.layers import SingleEnv, wrappers_of
 from rlpyt.envs.legacy_gym import (
+    TRUNCATED,
     LegacyGymEnv,
     adapt_wrapped,
     as_flag,
@@ -219,6 +220,8 @@ class GymEnvWrapper(EnvLayer):
                 check(info)
             ignored = () if self._masks is None else (FIELD,)
             ignored = (*ignored, *keys_of_statistics(self.env))
+            if TRUNCATED not in info:  # `five_values` reads it where it comes later
+                ignored = (*ignored, TRUNCATED)
             self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored, check)
             self._always_info = bool(schema.fields)
             self._only_mask = FIELD in ignored and FIELD in info and not schema.fields

@@ -18,6 +18,8 @@ from rlpyt.envs.layers import EnvLike, SingleEnv, takes_seed, wrappers_of
 from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import nt_to_dict
 
+TRUNCATED = "TimeLimit.truncated"  # key of info: a time limit ended the episode
+
 
 class LegacyGymEnv(gymnasium.Env[Any, Any]):
     """Adapter around an environment of the old ``gym``.
@@ -86,7 +88,7 @@ def five_values(result: Any, env: object) -> tuple[Any, Any, bool, bool, Any]:
     observation, reward, done, info = result
     info = as_info(nt_to_dict(info), env)  # some return a named tuple
     done = as_flag("done", done, env)
-    truncated = done and bool(info.get("TimeLimit.truncated", False))
+    truncated = done and bool(info.get(TRUNCATED, False))
     return observation, reward, done and not truncated, truncated, info
 
 

@@ -83,6 +83,20 @@ def test_either_signature_runs_and_tells_time_limits(OldCls, last_action, timeou
     assert inner.closed
 
 
+@pytest.mark.filterwarnings("ignore:.* uses the old gym package")
+def test_a_time_limit_that_only_last_steps_report_is_read_in_silence(recwarn):
+    class Late(OldEnv):
+        def step(self, action):
+            *step, info = super().step(action)
+            return *step, info if step[-1] else {}
+
+    env = GymEnvWrapper(Late())
+    env.reset()
+    steps = [env.step(np.int64(0)), env.step(np.int64(0))]
+    assert [step.env_info for step in steps] == [(False,), (True,)]
+    assert not [w for w in recwarn if "env_info" in str(w.message)]
+
+
 def test_factories_of_old_envs_work_as_EnvCls():
     with pytest.warns(UserWarning, match="old gym package"):
         env = build_env(OldEnv, dict(limit=5))
