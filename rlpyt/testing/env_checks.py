@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from rlpyt.testing.trees import equal, shares_memory
 from rlpyt.utils.state_codec import encode_state
 
 IMAGE_DIMS = 3
+IMAGE_SIZE = 16  # least height and width of an array of pixels that is taken for an image
 MOST_CHANNELS = 4  # of one image; stacked frames have more, along the first dimension
 N_SAMPLES = 20
 SAME_LENGTH = 3  # episodes of one length that look like a time limit
@@ -204,6 +206,14 @@ def check_images(case: EnvCase) -> None:
     report = case.report
     for path, space in leaf_spaces(case.build().observation_space, "observation"):
         shape = space.shape
+        if len(shape) == IMAGE_DIMS - 1 and space.dtype == np.uint8 and min(shape) >= IMAGE_SIZE:
+            report.warning(
+                "image-layout",
+                f"{path} of shape {shape} is read as a vector of {math.prod(shape)} numbers",
+                "if it is an image, add a dimension for channels, for example by "
+                "gymnasium.wrappers.GrayscaleObservation(env, keep_dim=True); otherwise "
+                "skip=['image-layout'].",
+            )
         if len(shape) != IMAGE_DIMS or shape[-1] > MOST_CHANNELS:
             continue
         if shape[0] > MOST_CHANNELS:

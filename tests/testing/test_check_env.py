@@ -180,6 +180,7 @@ def test_each_fault_is_reported(make_env, check, what):
 WARNINGS = [
     (walks.PlainTuple, "structure", r"plain tuple"),
     (walks.Ambiguous, "image-layout", r"\[C, H, W\] or \[H, W, C\]"),
+    (walks.WithoutChannels, "image-layout", r"\(16, 20\) is read as a vector of 320 numbers"),
     (walks.Deterministic, "seeding", r"another seed gave the same"),
     (walks.TellsTheTime, "seeding", r"another env_info"),
     (walks.NeverEnds, "episodes", r"none ended within 60 steps"),

@@ -175,6 +175,10 @@ class Ambiguous(Picture):
     shape = (3, 4, 3)
 
 
+class WithoutChannels(Picture):
+    shape = (16, 20)
+
+
 class ChannelsFirst(Picture):
     shape = (3, 8, 8)
 
