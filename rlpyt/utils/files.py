@@ -75,8 +75,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield device
             return
         temporary = temporary_of(path)
+        temporary.unlink(missing_ok=True)  # of a dead process with this number, or a sent link
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "xb") as file:
                 yield file
                 sync_file(file)
             os.replace(temporary, path)

@@ -13,7 +13,7 @@ import pytest
 
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments.options import CONFIG, RunOptions
-from rlpyt.utils.files import atomic_write, new_directory, read_regular, write_text
+from rlpyt.utils.files import atomic_write, new_directory, read_regular, temporary_of, write_text
 from rlpyt.utils.logging.sinks import CsvSink, TextFile
 
 
@@ -31,6 +31,16 @@ def test_a_file_is_replaced_atomically(tmp_path):
     assert path.read_bytes() == b"old"
     write(path)
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_link_in_the_place_of_the_temporary_file_is_not_written_through(tmp_path):
+    other, path = tmp_path / "other", tmp_path / "sent" / "a"
+    path.parent.mkdir()
+    write(other, b"private")
+    temporary_of(path).symlink_to(other)
+    write(path)
+    assert (other.read_bytes(), path.read_bytes()) == (b"private", b"new")
+    assert not path.is_symlink() and os.listdir(path.parent) == ["a"]
 
 
 def test_a_pipe_or_device_is_written_directly(tmp_path):
