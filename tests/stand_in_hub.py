@@ -38,12 +38,13 @@ class StandInHub:
         messages: messages of all commits.
         failure: error that the next call of a method raises, by the method's name.
         calls: names of the called methods.
+        local: of each download, True if only the cache was to be used.
     """
 
     def __init__(self, root):
         self.root = Path(root)
         self.commits, self.private, self.failure = {}, {}, {}
-        self.messages, self.calls = [], []
+        self.messages, self.calls, self.local = [], [], []
 
     def __call__(self, **kwargs):
         """Return a client, as the class ``HfApi`` does."""
@@ -67,6 +68,8 @@ class StandInHub:
         return f"https://hub.invalid/{given.repo_id}"
 
     def repo_info(self, given):
+        if given.repo_id not in self.commits:
+            raise http_error(RepositoryNotFoundError, 401)
         return SimpleNamespace(private=self.private[given.repo_id])
 
     def upload_folder(self, given):
@@ -84,9 +87,12 @@ class StandInHub:
 
     def snapshot_download(self, given):
         cache = self.root / "cache" / given.repo_id
+        self.local.append(given.local_files_only)
         if given.repo_id not in self.commits:
             raise http_error(RepositoryNotFoundError, 401)
         commits = self.commits[given.repo_id]
+        if given.local_files_only and not cache.exists():
+            raise not_in_cache()
         number = len(commits) - 1 if given.revision in (None, "main") else int(given.revision)
         if number >= len(commits):
             raise http_error(RevisionNotFoundError, 404)

@@ -6,8 +6,8 @@ downloaded, and no file is unpickled. What models may name is checked as in any 
 """
 
 import contextlib
+import errno
 import importlib
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +24,7 @@ from rlpyt.version import VERSION
 
 CARD = "README.md"  # shown as the page of the model
 VIDEO = "replay.mp4"  # shown on the page of the model
+TIMEOUT_S = 10.0  # for the first answer of the hub
 DESCRIPTIONS = (CONFIG, PARTS_FILE)
 # All files of a model. Others in its repository are neither downloaded nor replaced.
 FILES = {
@@ -106,8 +107,7 @@ def download(reference: Path | str) -> Path:
         )
     patterns = [name for name in FILES if name not in (CARD, VIDEO)]
     with _errors(_shown(reference)):
-        found = _client().snapshot_download(match[1], revision=match[2], allow_patterns=patterns)
-    path = Path(found)
+        path = Path(_snapshot(match[1], match[2], patterns))
     described = any((path / name).is_file() for name in DESCRIPTIONS)
     if not described or not (path / rundir.AGENT / MANIFEST).is_file():
         raise FileNotFoundError(
@@ -115,6 +115,30 @@ def download(reference: Path | str) -> Path:
             f"and {' or '.join(DESCRIPTIONS)}. `rlpyt push` writes them."
         )
     return path
+
+
+def _snapshot(name: str, revision: str | None, patterns: list[str]) -> Any:
+    """Download a model, or return its copy in the cache if the hub does not answer."""
+    client, errors = _client(), _library_errors()
+    try:
+        _await_answer(client, name, revision)
+    except (errors.HTTPError, ConnectionError) as silence:
+        try:
+            return client.snapshot_download(
+                name, revision=revision, allow_patterns=patterns, local_files_only=True
+            )
+        except errors.LocalEntryNotFoundError:
+            raise silence from None
+    return client.snapshot_download(name, revision=revision, allow_patterns=patterns)
+
+
+def _await_answer(client: Any, name: str, revision: str | None = None) -> None:
+    """Ask the hub for a model, and raise if there is no answer in ``TIMEOUT_S`` seconds.
+
+    Most requests of the client wait without a time limit.
+    """
+    with contextlib.suppress(_library_errors().HfHubHTTPError):  # an answer
+        client.repo_info(name, revision=revision, timeout=TIMEOUT_S)
 
 
 def require_token() -> None:
@@ -147,6 +171,7 @@ def upload(folder: Path, repo_id: str, private: bool, message: str) -> str:
     """
     with _errors(repo_id):
         client = _client()
+        _await_answer(client, repo_id)
         url = client.create_repo(repo_id, private=private or None, exist_ok=True)
         if private and not client.repo_info(repo_id).private:
             raise PermissionError(
@@ -172,6 +197,11 @@ def library() -> Any:
     return huggingface_hub
 
 
+def _library_errors() -> Any:
+    library()
+    return importlib.import_module("huggingface_hub.errors")  # also has its HTTP library's error
+
+
 def _client() -> Any:
     return library().HfApi(library_name="rlpyt", library_version=VERSION)
 
@@ -179,8 +209,7 @@ def _client() -> Any:
 @contextlib.contextmanager
 def _errors(name: str) -> Iterator[None]:
     """Turn errors of the hub's client into built-in ones that give the name and the remedy."""
-    library()
-    errors = importlib.import_module("huggingface_hub.errors")  # also has its HTTP library's error
+    errors = _library_errors()
     try:
         yield
     except errors.HFValidationError as error:
@@ -199,19 +228,24 @@ def _errors(name: str) -> Iterator[None]:
         raise ConnectionError(f"The hub failed for {name}: {first_line(error)}.") from error
     except (errors.LocalEntryNotFoundError, ConnectionError, errors.HTTPError) as error:
         raise ConnectionError(
-            f"Cannot reach the Hugging Face Hub for {name} "
+            f"Cannot reach the Hugging Face Hub for {name} at {library().constants.ENDPOINT} "
             f"({first_line(error.__cause__ or error)}). Check the network and HF_HUB_OFFLINE, and "
             "try again."
         ) from error
     except (
-        json.JSONDecodeError,
+        ArithmeticError,
         AssertionError,
         AttributeError,
         LookupError,
+        OSError,
         RecursionError,
         TypeError,
+        ValueError,
     ) as error:
+        # Files are named by what the server says; other errors of the system are the cache's own.
+        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+            raise
         raise ConnectionError(
-            f"The hub's answer for {name} cannot be read ({first_line(error)}). Check that "
+            f"The hub's answer for {name} cannot be read ({first_line(error):.200}). Check that "
             "huggingface.co, or HF_ENDPOINT if it is set, is reached and not a login page."
         ) from error

@@ -1,7 +1,9 @@
 """Models of the hub as runs: references, revisions, errors, and what a model may name."""
 
+import errno
 import json
 import shutil
+import socket
 from json import JSONDecodeError
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from rlpyt.experiments import hub
 from rlpyt.experiments.push import write_model
 from tests.cli.test_commands import rlpyt_command
 from tests.experiments.test_push import REPO, says, train_script
-from tests.stand_in_hub import METHODS, not_in_cache
+from tests.stand_in_hub import METHODS, not_in_cache, unreachable
 
 NAME = f"hf://{REPO}"
 
@@ -122,7 +124,7 @@ def test_a_downloaded_copy_is_a_run_directory(pushed, tmp_path):
     [
         (None, "somebody/other", 2, "does not exist on the hub, or is private"),
         (None, f"{REPO}@9", 2, "does not exist on the hub, or is private"),
-        (not_in_cache(), REPO, 1, "Hub for hf://somebody/model ([Errno 111]"),
+        (not_in_cache(), REPO, 1, "([Errno 111] Connection refused)"),
         (
             JSONDecodeError("Expecting value", "<html>", 0),
             REPO,
@@ -132,13 +134,51 @@ def test_a_downloaded_copy_is_a_run_directory(pushed, tmp_path):
         (TypeError("ModelInfo() must be a mapping"), REPO, 1, "answer for hf://somebody/model"),
         (AssertionError("sha"), REPO, 1, "answer for hf://somebody/model"),
         (RecursionError("maximum depth"), REPO, 1, "answer for hf://somebody/model"),
+        (
+            OSError(errno.ENAMETOOLONG, "File name too long", "e" * 5000),
+            REPO,
+            1,
+            "answer for hf://somebody/model",
+        ),
+        (ValueError("Invalid pointer path"), REPO, 1, "answer for hf://somebody/model"),
+        (OverflowError("int too large"), REPO, 1, "answer for hf://somebody/model"),
+        (OSError(errno.ENOSPC, "No space left", "blobs"), REPO, 1, "error: [Errno 28] No space"),
     ],
-    ids=["repository", "revision", "network", "login page", "other types", "no commit", "deep"],
+    ids=[
+        *("repository", "revision", "network", "login page", "other types", "no commit", "deep"),
+        *("long tag", "commit with a path", "size", "full disk"),
+    ],
 )
 def test_download_errors_are_one_line(failure, name, code, text, pushed, capsys):
     pushed.failure = {"snapshot_download": failure} if failure else {}
     found, said = says(capsys, "eval", f"hf://{name}")
-    assert found == code and text in said
+    assert found == code and text in said and len(said) < 600
+
+
+@pytest.fixture
+def silent(monkeypatch, tmp_path):
+    """Return the address of a hub that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        client = huggingface_hub.HfApi(endpoint=address, token="hf_x")
+        monkeypatch.setattr(hub, "_client", lambda: client)
+        monkeypatch.setattr(hub, "TIMEOUT_S", 0.1)
+        monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_x")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        yield address
+
+
+def test_a_hub_that_never_answers_is_named(silent, command_run, capsys):
+    for args in (("push", command_run, REPO), ("eval", NAME)):
+        code, said = says(capsys, *args)
+        assert code == 1 and f"at {silent} (timed out)" in said
+
+
+def test_the_copy_in_the_cache_is_used_if_the_hub_does_not_answer(pushed):
+    path = rlpyt.load(NAME).path
+    pushed.failure = {"repo_info": unreachable()}
+    assert rlpyt.load(NAME).path == path and pushed.local == [False, True]
 
 
 @pytest.mark.parametrize("file", ["config.json", "agent/manifest.json"])
