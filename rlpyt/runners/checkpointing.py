@@ -316,7 +316,11 @@ class CheckpointedRunner(BaseRunner):
             self.state.evaluation_pending = state["owes_evaluation"]
             if state["random"] is not None:  # of a rank that the saved run did not have
                 set_random_state(state["random"])
-        except (KeyError, IndexError, AttributeError, TypeError, RuntimeError) as error:
+            logger.changed_tables(state.get("tables", {}))  # whether the marks can be read
+        except (
+            *(ArithmeticError, AssertionError, AttributeError),
+            *(LookupError, RuntimeError, TypeError),
+        ) as error:
             if isinstance(error, RlpytError):
                 raise
             summary = " ".join(summary_of(error, 200).split())

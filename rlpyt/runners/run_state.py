@@ -77,6 +77,8 @@ class RunState:
         # A unary plus refuses what is no number.
         self.opt_infos = {name: [+x for x in values] for name, values in saved["opt_infos"].items()}
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
+        for info in self.traj_infos:  # what every row reads
+            _ = +info["Length"], +info.get("Return", 0.0)
         now = time.monotonic()
         for name in ("cum_time", "time_since_row"):
             check_range(name, saved[name], low=0.0, finite=True)
