@@ -356,6 +356,7 @@ def same(a: Any, b: Any) -> bool:
         return torch.equal(a, b)
     if isinstance(a, np.ndarray):
         return np.array_equal(a, b)
-    if isinstance(a, tuple | list):
+    try:
+        return bool(a == b)
+    except (ValueError, RuntimeError):  # ambiguous: there are arrays or tensors among its elements
         return len(a) == len(b) and all(map(same, a, b))
-    return bool(a == b)
