@@ -160,7 +160,14 @@ def _key(path: Path | None) -> bytes:
                 file.flush()
                 os.fsync(file.fileno())
                 os.link(file.name, path)  # fails if another process was faster
-    if path is None or not os.path.lexists(path) or (path.is_file() and not _is_private(path)):
+    if path is None or not os.path.lexists(path):
+        warnings.warn(
+            f"no key can be stored in {path or 'a home directory'}: later commands take this run "
+            "for somebody else's and ask for --trust. Set XDG_CONFIG_HOME to a directory that "
+            "stays and can be written."
+        )
+        return key
+    if path.is_file() and not _is_private(path):
         return key
     with suppress(OSError, DamagedFile):
         if len(stored := read_regular(path, KEY_BYTES)) == KEY_BYTES:
