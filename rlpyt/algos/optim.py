@@ -128,12 +128,12 @@ class GradientStep:
         self._check_members(OptimCls)
         # Consecutive networks with the same rate are a parameter group of the optimizer.
         trained = [network for network in groups if network.parameters]
-        self._group_rates = [rate for rate, _ in groupby(trained, lambda network: network.rate)]
-        first = self._rates[self._group_rates[0]]
+        names_of_rates = [rate for rate, _ in groupby(trained, lambda network: network.rate)]
+        first = self._rates[names_of_rates[0]]
         exclude_compiler()
         try:
             parts: Any = self.parameters
-            if len(self._group_rates) > 1:
+            if len(names_of_rates) > 1:
                 parts = [
                     {"params": [p for n in members for p in n.parameters], "lr": self._rates[rate]}
                     for rate, members in groupby(trained, lambda network: network.rate)
@@ -143,6 +143,18 @@ class GradientStep:
             settings = dict(optim_kwargs or {}, lr=first)
             name = getattr(OptimCls, "__name__", OptimCls)
             raise ValueError(f"{name} rejects {settings}: {error}") from error
+        # A class may divide its parameters into groups, with rates in proportion to the one given.
+        rate_of = {p: network.rate for network in trained for p in network.parameters}
+        built = self.optimizer.param_groups
+        self._group_rates = [
+            next((rate_of[p] for p in group["params"] if p in rate_of), names_of_rates[0])
+            for group in built
+        ]
+        self._set_rates = [group["lr"] for group in built]
+        self._shares = [
+            lr / self._rates[name] if self._rates[name] else 1.0
+            for name, lr in zip(self._group_rates, self._set_rates)
+        ]
         step_eagerly(self.optimizer)
         self.vectors = [vectors for network in groups for vectors in network.vectors]
         if self.vectors:
@@ -161,25 +173,27 @@ class GradientStep:
 
     def set_learning_rate(self, name: str, value: float) -> None:
         """Set a learning rate, by its name; warn if other code has changed the optimizer's."""
-        for rate, group in zip(self._group_rates, self.optimizer.param_groups):
-            if rate != name:
+        for i, group in enumerate(self.optimizer.param_groups):
+            if self._group_rates[i] != name:
                 continue
-            if group["lr"] != self._rates[name] and not self._warned_of_rate:
+            own = value * self._shares[i]
+            if group["lr"] != self._set_rates[i] and not self._warned_of_rate:
                 self._warned_of_rate = True
                 warnings.warn(
                     f"lr={group['lr']:g} in optimizer.param_groups has no effect any more: the "
-                    f"setting {name}, which has a schedule or was assigned, sets it to {value:g}. "
+                    f"setting {name}, which has a schedule or was assigned, sets it to {own:g}. "
                     f"Assign the setting instead: algo.{name} = {group['lr']:g}.",
                     stacklevel=2,
                 )
-            group["lr"] = value
+            group["lr"] = self._set_rates[i] = own
         self._rates[name] = value
 
     @property
     def learning_rates(self) -> dict[str, float]:
         """Return the optimizer's current learning rates, by name."""
         groups = self.optimizer.param_groups
-        return {name: group["lr"] for name, group in zip(self._group_rates, groups)}
+        pairs = [(name, group["lr"]) for name, group in zip(self._group_rates, groups)]
+        return dict(reversed(pairs))  # the first group of each
 
     def __call__(self, losses: torch.Tensor | Mapping[str, torch.Tensor]) -> Any:
         """Take one step to minimize a loss or the sum of several.
@@ -297,8 +311,8 @@ class GradientStep:
                 if whole and not isinstance(value, torch.Tensor | None):
                     raise TypeError(f"the optimizer's {name} must be a tensor, got {value!r}")
         arguments = inspect.signature(type(self.optimizer)).parameters.keys() - {"params"}
-        for name, group, given in zip(self._group_rates, self.optimizer.param_groups, own):
-            group.update({k: given[k] for k in arguments & given.keys()}, lr=self._rates[name])
+        for rate, group, given in zip(self._set_rates, self.optimizer.param_groups, own):
+            group.update({k: given[k] for k in arguments & given.keys()}, lr=rate)
 
     def diagnose(self, loss: torch.Tensor, parts: Mapping[str, torch.Tensor]) -> NonFiniteError:
         """Return the error of a loss or gradient that is not finite."""

@@ -340,6 +340,43 @@ def test_a_rate_written_into_the_optimizer_acts_or_is_said_to_have_no_effect(Alg
         assert not torch.equal(trained(Algo, hooks=[WriteRate()]), trained(Algo))
 
 
+class SlowFirstLayer(torch.optim.Adam):
+    """Adam with a quarter of the learning rate for the first layer."""
+
+    def __init__(self, params, lr):
+        params = list(params)
+        super().__init__([dict(params=params[:2], lr=lr / 4), dict(params=params[2:])], lr=lr)
+
+
+class GroupRates(Hook):
+    """Learning rates of the optimizer's parameter groups in every iteration."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_iteration(self, runner, itr):
+        self.seen.append([group["lr"] for group in runner.algo.optimizer.param_groups])
+
+
+def test_groups_that_an_optimizer_makes_keep_their_share_of_the_rate(tmp_path):
+    """Under a schedule, when a rate is assigned, and over a resume."""
+    settings = dict(OptimCls=SlowFirstLayer, optim_kwargs={}, learning_rate="linear:0.1")
+    watch = GroupRates()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained(A2C, settings, [Assign("learning_rate", 0.4, after=2), watch])
+    expected = [0.1, 0.08, 0.4, 0.4, 0.4]
+    assert watch.seen == [pytest.approx([rate / 4, rate]) for rate in expected]
+
+    settings["learning_rate"] = 0.1
+    whole = trained(A2C, settings)
+    trained(A2C, settings, [StopAfter(2)], checkpoint_dir=tmp_path)
+    watch = GroupRates()
+    resumed = trained(A2C, settings, [watch], resume_from=tmp_path, checkpoint_dir=tmp_path / "b")
+    assert watch.seen == [[0.025, 0.1]] * len(watch.seen) and watch.seen
+    assert torch.equal(resumed, whole)
+
+
 @pytest.mark.parametrize("Algo", [A2C, SAC])
 @pytest.mark.parametrize("name", ["lr", "learningrate"])
 def test_a_name_like_that_of_a_setting_is_said_to_change_nothing(Algo, name):
