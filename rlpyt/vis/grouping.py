@@ -124,9 +124,11 @@ def label_runs(runs: Sequence[RunRecord], group_by: Sequence[str] = ()) -> list[
 
 
 def warn_of_uneven_groups(runs: Sequence[RunRecord], seeds_too: bool = True) -> None:
-    """Warn about variants with several settings and, if ``seeds_too``, that lack seeds of others.
+    """Warn about variants with several settings and equal runs, and about missing seeds.
 
-    Runs of scripts whose logged settings are equal are compared by the parts in parts.json.
+    Equal runs have equal settings and seeds. Seeds that other variants have are missing; they are
+    ignored without ``seeds_too``. Runs of scripts whose logged settings are equal are compared by
+    the parts in parts.json.
     """
     groups: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
@@ -142,15 +144,37 @@ def warn_of_uneven_groups(runs: Sequence[RunRecord], seeds_too: bool = True) -> 
             problems.append(
                 f"{name} lacks seed {', '.join(map(str, sorted(missing, key=natural_key)))}"
             )
-        differing = varying_settings(group) or varying_settings(
-            [replace(run, settings=_settings_of_parts(run.path)) for run in group]
-        )
-        if differing:
+        if differing := _differences(group):
             problems.append(
                 f"the runs of {name} differ in {', '.join(differing[:4])} (see --group-by)"
             )
+        problems += _equal_runs(group, name)
     if problems:
         warnings.warn(f"{'; '.join(problems)}.", stacklevel=3)
+
+
+def _equal_runs(runs: Sequence[RunRecord], name: str) -> list[str]:
+    """Return a problem for each seed that several runs with equal settings have."""
+    by_seed: dict[int | str, list[RunRecord]] = {}
+    for run in runs:
+        if run.settings.get("seed") is not None:  # without one, every start has another
+            by_seed.setdefault(run.seed, []).append(run)
+    problems = []
+    for seed, equal in by_seed.items():
+        if len(equal) > 1 and not _differences(equal):
+            paths = ", ".join(str(run.path) for run in equal[:4])
+            problems.append(
+                f"{len(equal)} runs of {name} have seed {seed} ({paths}), so they are not "
+                "independent, and intervals are too narrow"
+            )
+    return problems
+
+
+def _differences(runs: Sequence[RunRecord]) -> list[str]:
+    """Return the settings in which runs differ, if none, those of the parts of scripts."""
+    return varying_settings(runs) or varying_settings(
+        [replace(run, settings=_settings_of_parts(run.path)) for run in runs]
+    )
 
 
 def _settings_of_parts(run_dir: Path) -> dict[str, Any]:

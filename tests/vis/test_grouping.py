@@ -1,6 +1,7 @@
 """Runs that belong together get one label, and the label says what tells them apart."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -209,6 +210,23 @@ def test_missing_seeds_and_mixed_settings_cause_warnings(tmp_path):
         warnings.simplefilter("error")
         runs = [make_run(tmp_path / "c" / k / f"run_{k}", config={}) for k in ("5", "6")]
         warn_of_uneven_groups(read_runs(*runs))
+
+
+def test_runs_with_equal_settings_and_seeds_cause_a_warning(tmp_path):
+    """As of one command that is started several times with its default seed."""
+    for name, seed, video in (("a", 0, True), ("b", 1, True), ("c", 0, False)):
+        make_run(tmp_path / name, config={"algo_name": "ppo", "seed": seed, "video": video})
+    runs = read_runs(tmp_path)
+    equal = re.escape(f"2 runs of ppo have seed 0 ({tmp_path / 'a'}, {tmp_path / 'c'}), so")
+    for seeds_too in (True, False):
+        with pytest.warns(UserWarning, match=equal):
+            warn_of_uneven_groups(runs, seeds_too)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_uneven_groups(runs[:2])
+        for name in ("d", "e"):  # without a seed every start has another one
+            make_run(tmp_path / "none" / name, config={"algo_name": "ppo", "seed": None})
+        warn_of_uneven_groups(read_runs(tmp_path / "none"))
 
 
 def test_runs_of_scripts_are_told_apart_by_their_parts(tmp_path):
