@@ -3,8 +3,9 @@
 import inspect
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -440,15 +441,14 @@ class ImageModel(Network):
         encoder: Encoder | None = None,
     ) -> None:
         super().__init__()
-        self._channels_last, self._scale = False, 1.0 / 255
+        shape = image_shape if isinstance(image_shape, ImageShape) else ImageShape(image_shape)
         self._reads_pixels = is_custom(encoder)
+        self._prepare: Callable[[Tensor], Tensor] = _as_it_is
         if encoder is not None and self._reads_pixels:
-            marked = isinstance(image_shape, ImageShape)
-            shape = image_shape if marked else ImageShape(image_shape)
-            self.conv: Any = build_encoder(cast(ImageShape, shape), encoder)
+            self.conv: Any = build_encoder(shape, encoder)
             return
+        self._prepare = partial(_to_convolutions, shape=shape)
         if isinstance(image_shape, ImageShape):
-            self._channels_last, self._scale = image_shape.channels_last, image_shape.scale
             image_shape = image_shape.chw
         default: Mapping[str, Sequence[int]] = self.convolutions
         given = (channels, kernel_sizes, strides, paddings)
@@ -477,11 +477,16 @@ class ImageModel(Network):
     def encode(self, observation: Any) -> tuple[Tensor, Lead | None]:
         """Return features [T * B, F] of images [*lead, *image_shape], usually uint8."""
         lead_dim, T, B, shape = infer_leading_dims(observation, IMAGE_DIM)
-        image = observation.reshape(T * B, *shape)
-        if self._reads_pixels:
-            return self.conv(image), (lead_dim, T, B)
-        x = to_unit_floats(image, self._scale)
-        return self.conv(x.movedim(-1, 1) if self._channels_last else x), (lead_dim, T, B)
+        return self.conv(self._prepare(observation.reshape(T * B, *shape))), (lead_dim, T, B)
+
+
+def _to_convolutions(image: Tensor, shape: ImageShape) -> Tensor:
+    x = to_unit_floats(image, shape.scale)
+    return x.movedim(-1, 1) if shape.channels_last else x
+
+
+def _as_it_is(image: Tensor) -> Tensor:
+    return image
 
 
 def _too_small(image_shape: Sequence[int], convolutions: Mapping[str, Sequence[int]]) -> bool:
