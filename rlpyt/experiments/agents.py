@@ -323,7 +323,8 @@ def _with_class(encoder: Any) -> Any:
     kind = encoder.get("kind") if isinstance(encoder, Mapping) else encoder
     if not isinstance(kind, str) or ":" not in kind:
         return encoder
-    return {**(encoder if kind is not encoder else {}), "kind": import_named(kind, "encoder")}
+    named = import_named(kind, "encoder")
+    return {**encoder, "kind": named} if isinstance(encoder, Mapping) else named
 
 
 def _with_nonlinearities(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import errno
 import importlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,16 +121,15 @@ def download(reference: Path | str) -> Path:
 def _snapshot(name: str, revision: str | None, patterns: list[str]) -> Any:
     """Download a model, or return its copy in the cache if the hub does not answer."""
     client, errors = _client(), _library_errors()
+    fetch = partial(client.snapshot_download, name, revision=revision, allow_patterns=patterns)
     try:
         _await_answer(client, name, revision)
     except (errors.HTTPError, ConnectionError) as silence:
         try:
-            return client.snapshot_download(
-                name, revision=revision, allow_patterns=patterns, local_files_only=True
-            )
+            return fetch(local_files_only=True)
         except errors.LocalEntryNotFoundError:
             raise silence from None
-    return client.snapshot_download(name, revision=revision, allow_patterns=patterns)
+    return fetch()
 
 
 def _await_answer(client: Any, name: str, revision: str | None = None) -> None:

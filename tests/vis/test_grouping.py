@@ -213,7 +213,7 @@ def test_missing_seeds_and_mixed_settings_cause_warnings(tmp_path):
 
 
 def test_runs_with_equal_settings_and_seeds_cause_a_warning(tmp_path):
-    """As of one command that is started several times with its default seed."""
+    """One command that is started several times, each time with its default seed, makes them."""
     for name, seed, video in (("a", 0, True), ("b", 1, True), ("c", 0, False)):
         make_run(tmp_path / name, config={"algo_name": "ppo", "seed": seed, "video": video})
     runs = read_runs(tmp_path)
