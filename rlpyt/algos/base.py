@@ -138,7 +138,7 @@ class RlAlgorithm(Recorded):
             object.__setattr__(self, name, value)
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, self.schedules)
         if self.compile_loss and self.compile is None:
             self.compile = "loss"
         checked_arguments(self.OptimCls, self.optim_kwargs)

@@ -53,7 +53,7 @@ class EvolutionAlgo(RlAlgorithm):
     discount = 1.0
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, self.schedules)
         self.make_strategy(np.zeros(2), 4, 0)  # raises for invalid settings of the strategy
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:

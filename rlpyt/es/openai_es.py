@@ -66,7 +66,7 @@ class OpenAIES(BaseES):
         super().__init__(x0, sigma0, opts, popsize=popsize, seed=seed)
         if self.popsize % 2:
             raise ValueError(f"popsize={self.popsize} must be even: candidates come in pairs.")
-        check_range("learning_rate", learning_rate, 0, open_low=True, finite=True)
+        check_range("learning_rate", learning_rate, 0, finite=True)
         check_range("weight_decay", weight_decay, 0, finite=True)
         check_range("learning_rate_decay", learning_rate_decay, 0, 1, open_low=True)
         check_range("sigma_decay", sigma_decay, 0, 1, open_low=True)

@@ -6,7 +6,7 @@ import numbers
 import types
 import typing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -171,10 +171,15 @@ def limits_of(item: "dataclasses.Field[Any]") -> FieldLimits:
     return item.metadata.get("limits") or FieldLimits("", fixed=not item.init)
 
 
-def check_settings(settings: Any) -> None:
+def check_settings(settings: Any, scheduled: Container[str] = ()) -> None:
     """Check the fields of a dataclass that are declared by `setting`, and all boolean ones.
 
     Counts and switches are stored as int and bool: 1e6 and 1 are accepted for 1000000 and True.
+
+    Args:
+        settings: the dataclass.
+        scheduled: names of fields that follow a schedule, which has been checked. Its values may be
+            at an excluded lower limit, as a learning rate that starts at 0.
 
     Raises:
         TypeError: a value does not have its field's type.
@@ -182,7 +187,8 @@ def check_settings(settings: Any) -> None:
     """
     for name, item in declared(type(settings)).items():
         value = getattr(settings, name)
-        stored = checked(item, value, limits_of(item)) if item.init else value
+        check = item.init and name not in scheduled
+        stored = checked(item, value, limits_of(item)) if check else value
         if stored is not value:
             setattr(settings, name, stored)
 

@@ -116,7 +116,7 @@ class R2D1(DQN):
     batch_size_name: ClassVar[str] = SEQUENCE_SIZE
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, self.schedules)
         self.batch_size = (self.batch_T + self.warmup_T) * self.batch_B
         super().__post_init__()
         if self.input_priority_shift is None:
