@@ -123,19 +123,22 @@ class GradientStep:
         self.clip_grad_norm = clip_grad_norm
         one = not isinstance(learning_rate, Mapping)
         self._rates: dict[str, Any] = {RATE: learning_rate} if one else dict(learning_rate)  # type: ignore[arg-type]
+        self._warned_of_rate = False
         self._names = {p: name for network in self.networks for p, name in network.names.items()}
         kwargs = checked_arguments(OptimCls, optim_kwargs)
         self._check_members(OptimCls)
-        # Consecutive networks with the same rate are a parameter group of the optimizer.
+        # Consecutive networks with the same rate are a parameter group of the optimizer. A rate of
+        # 0, as at the start of a schedule, is set below: it would hide the shares of groups.
+        starts = {rate: value or 1.0 for rate, value in self._rates.items()}
         trained = [network for network in groups if network.parameters]
         names_of_rates = [rate for rate, _ in groupby(trained, lambda network: network.rate)]
-        first = self._rates[names_of_rates[0]]
+        first = starts[names_of_rates[0]]
         exclude_compiler()
         try:
             parts: Any = self.parameters
             if len(names_of_rates) > 1:
                 parts = [
-                    {"params": [p for n in members for p in n.parameters], "lr": self._rates[rate]}
+                    {"params": [p for n in members for p in n.parameters], "lr": starts[rate]}
                     for rate, members in groupby(trained, lambda network: network.rate)
                 ]
             self.optimizer = OptimCls(parts, lr=first, **kwargs)
@@ -150,18 +153,21 @@ class GradientStep:
             next((rate_of[p] for p in group["params"] if p in rate_of), names_of_rates[0])
             for group in built
         ]
+        self._shares = [group["lr"] / starts[n] for n, group in zip(self._group_rates, built)]
         self._set_rates = [group["lr"] for group in built]
-        self._shares = [
-            lr / self._rates[name] if self._rates[name] else 1.0
-            for name, lr in zip(self._group_rates, self._set_rates)
-        ]
+        for name, value in self._rates.items():
+            if not value:
+                self.set_learning_rate(name, value)
+        numbers = {p: i for i, p in enumerate(p for group in built for p in group["params"])}
+        self._numbers = {
+            n.name: [numbers[p] for p in n.parameters if p in numbers] for n in self.networks
+        }
         step_eagerly(self.optimizer)
         self.vectors = [vectors for network in groups for vectors in network.vectors]
         if self.vectors:
             self.optimizer.register_step_post_hook(lambda *_: project(self.vectors))
         # Names of networks that had a gradient, or have nothing to train.
         self._with_gradient = {network.name for network in groups if not network.parameters}
-        self._warned_of_rate = False
 
     def _check_members(self, OptimCls: type[Any]) -> None:
         joined = [n.name for n in self.networks if n.n_members is not None]
@@ -268,17 +274,15 @@ class GradientStep:
         state = self.optimizer.state_dict()
         if len(self.networks) == 1:
             return {self.networks[0].name: state}
-        states, first = {}, 0
-        for network in self.networks:
-            states[network.name] = state_of(state, first, len(network.parameters))
-            first += len(network.parameters)
-        return states
+        return {n.name: state_of(state, self._numbers[n.name]) for n in self.networks}
 
     def load_state_dicts(self, states: dict[str, Any]) -> None:
         """Load states from ``state_dicts``; entries of other networks are ignored."""
         parts = [states[network.name] for network in self.networks]
         if len(parts) > 1:
-            parts = [merge_states(parts, [network.rate for network in self.networks])]
+            groups = self.optimizer.state_dict()["param_groups"]
+            numbers = [self._numbers[network.name] for network in self.networks]
+            parts = [merge_states(parts, numbers, groups)]
         self.load_state_dict(parts[0])
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -13,41 +13,48 @@ State = dict[str, Any]
 NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))
 
 
-def state_of(state: State, first: int, n: int) -> State:
-    """Return the state of ``n`` parameters from ``first``, as if they had their own optimizer.
+def state_of(state: State, numbers: Sequence[int]) -> State:
+    """Return the state of some parameters, as if they had their own optimizer.
 
     Args:
         state: optimizer state.
-        first, n: index of the first parameter, and number of parameters.
+        numbers: the optimizer's numbers of these parameters.
     """
     groups = state["param_groups"]
+    first = numbers[0] if numbers else None
     group = next((group for group in groups if first in group["params"]), groups[0])
-    entries = {i - first: entry for i, entry in state["state"].items() if first <= i < first + n}
-    return {"state": entries, "param_groups": [{**group, "params": list(range(n))}]}
+    entries = {i: state["state"][n] for i, n in enumerate(numbers) if n in state["state"]}
+    return {"state": entries, "param_groups": [{**group, "params": list(range(len(numbers)))}]}
 
 
-def merge_states(parts: Sequence[State], rates: Sequence[str] | None = None) -> State:
-    """Merge the states of consecutive parameters.
+def merge_states(
+    parts: Sequence[State], numbers: Sequence[Sequence[int]], groups: Sequence[State]
+) -> State:
+    """Merge states from ``state_of`` into one for an optimizer.
 
     Args:
         parts: states with one parameter group each.
-        rates: names of their learning rates; consecutive parts with the same one become a
-            parameter group, with the settings of the first part. ``None``: all have the same.
+        numbers: the optimizer's numbers of each part's parameters.
+        groups: the optimizer's parameter groups; each gets the settings of the part that has its
+            first parameter.
+
+    Raises:
+        ValueError: a part has another number of parameters.
     """
     joined: State = {}
-    groups: list[State] = []
-    first, last = 0, None
-    for state, rate in zip(parts, rates or [""] * len(parts), strict=True):
+    settings = {n: group for group in groups for n in group["params"]}
+    for state, own in zip(parts, numbers, strict=True):
         (group,) = state["param_groups"]
-        n = len(group["params"])
-        joined |= {first + i: entry for i, entry in state["state"].items()}
-        if n and (rate != last or not groups):
-            groups.append({**group, "params": []})
-            last = rate
-        if n:
-            groups[-1]["params"] += range(first, first + n)
-        first += n
-    return {"state": joined, "param_groups": groups}
+        if len(group["params"]) != len(own):
+            raise ValueError(
+                f"the saved optimizer must have {len(own)} parameters of this network, got "
+                f"{len(group['params'])}. Use the model that saved it."
+            )
+        joined |= {own[i]: entry for i, entry in state["state"].items()}
+        settings |= dict.fromkeys(own, group)
+    own_groups = (group["params"] for group in groups)
+    merged = [{**settings[own[0]], "params": own} for own in own_groups if own]
+    return {"state": joined, "param_groups": merged}
 
 
 def split_members(state: State, n_members: int) -> list[State]:

@@ -68,7 +68,7 @@ def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
     optimizer = OptimCls(both, lr=0.1)
     trained(optimizer, both)
     state = optimizer.state_dict()
-    parts = [state_of(state, 0, 1), state_of(state, 1, 2)]
+    parts = [state_of(state, [0]), state_of(state, [1, 2])]
     for first, own in ((0, parts[0]), (1, parts[1])):
         group = both[first : first + len(own["param_groups"][0]["params"])]
         alone = OptimCls(group, lr=0.7)
@@ -78,7 +78,7 @@ def test_parts_are_states_of_optimizers_of_their_own(OptimCls):
             for name, value in alone.state[p].items():
                 expected = state["state"][first + i][name]
                 assert value is expected or torch.equal(value, expected)
-    again = merge_states(parts)
+    again = merge_states(parts, [[0], [1, 2]], state["param_groups"])
     assert again["param_groups"] == state["param_groups"]
     assert again["state"].keys() == state["state"].keys()
 
@@ -135,7 +135,36 @@ def test_an_untrained_state_survives_too():
     pair = [torch.nn.Parameter(torch.randn(2, 3))]
     state = torch.optim.Adam(pair, lr=0.1).state_dict()
     assert join_members(split_members(state, 2)) == state
-    assert merge_states([state_of(state, 0, 1)]) == state
+    assert merge_states([state_of(state, [0])], [[0]], state["param_groups"]) == state
+
+
+class BiasesFirst(torch.optim.Adam):
+    """Adam with groups of its own, which come in another order than the networks."""
+
+    def __init__(self, params, lr):
+        params = list(params)
+        vectors = [p for p in params if p.ndim < 2]
+        matrices = [p for p in params if p.ndim >= 2]
+        super().__init__([dict(params=vectors, lr=lr / 4), dict(params=matrices)], lr=lr)
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_states_of_an_optimizer_with_its_own_groups_are_those_of_the_networks(name):
+    settings = dict(OptimCls=BiasesFirst, optim_kwargs={}, **SMALL)
+    source, target = ALGOS[name](**settings), ALGOS[name](**settings)
+    for algo in (source, target):
+        fill(algo, prepared(algo, AGENTS[name]()))
+        one_update(algo)
+    states = copy.deepcopy(source.optim_state_dict())
+    target.load_optim_state_dict(states)
+    assert_same_state(target.optim_state_dict(), states)
+    for a, b in zip(source.steps.values(), target.steps.values(), strict=True):
+        for p, q in zip(a.parameters, b.parameters, strict=True):
+            assert all(x.shape in (p.shape, ()) for x in a.optimizer.state[p].values())
+            assert_same_state(a.optimizer.state[p], b.optimizer.state[q])
+        assert [g["lr"] for g in a.optimizer.param_groups] == [
+            g["lr"] for g in b.optimizer.param_groups
+        ]
 
 
 KEYS = {

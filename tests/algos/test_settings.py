@@ -233,6 +233,7 @@ FORMS = {
     "linear to a value": ("linear:0.02:0.01", lambda p: 0.02 + (0.01 - 0.02) * p),
     "cosine": ("cosine:0.02", lambda p: 0.01 * (1 + math.cos(math.pi * p))),
     "points": ([(0.2, 0.02), (0.8, 0.01)], lambda p: 0.02 - 0.01 * min(max((p - 0.2) / 0.6, 0), 1)),
+    "warmup": ([(0, 0), (0.5, 0.02)], lambda p: 0.02 * min(p / 0.5, 1)),
     "JSON": ("[[0, 0.02], [1, 0.01]]", lambda p: 0.02 - 0.01 * p),
     "function": (bent, bent),
 }
@@ -366,6 +367,12 @@ def test_groups_that_an_optimizer_makes_keep_their_share_of_the_rate(tmp_path):
         warnings.simplefilter("error")
         trained(A2C, settings, [Assign("learning_rate", 0.4, after=2), watch])
     expected = [0.1, 0.08, 0.4, 0.4, 0.4]
+    assert watch.seen == [pytest.approx([rate / 4, rate]) for rate in expected]
+
+    settings["learning_rate"] = [[0, 0.0], [1, 0.1]]  # a warmup
+    watch = GroupRates()
+    trained(A2C, settings, [watch])
+    expected = [0, 0.02, 0.04, 0.06, 0.08]
     assert watch.seen == [pytest.approx([rate / 4, rate]) for rate in expected]
 
     settings["learning_rate"] = 0.1
