@@ -536,7 +536,7 @@ class ReplayAlgo(HindsightSettings):
     def set_min_itr_learn(self) -> None:
         """Set the first iteration that learns: after ``min_steps_learn``, with enough rows.
 
-        Warn if the run ends before it.
+        Warn if the run ends before it, or before the first update of target networks.
         """
         T, B = self.batch_spec
         wanted = int(self.min_steps_learn // self.itr_steps)
@@ -560,8 +560,15 @@ class ReplayAlgo(HindsightSettings):
                 f"{self.samples_per_update} every {interval:,} iterations of {self.itr_steps:,} "
                 f"steps, but the run has only {self.n_itr:,}. Raise replay_ratio, or run longer."
             )
+        updates = int(self.updates_due(self.sampler_bs) * (self.n_itr - self.min_itr_learn) + 1e-9)
         if never and self.rank == 0:
             warnings.warn(f"{type(self).__name__} never learns in this run: {never}")
+        elif updates < self.target_update_interval and self.rank == 0:
+            warnings.warn(
+                f"{type(self).__name__} keeps its initial target networks in this run: "
+                f"target_update_interval={self.target_update_interval:,}, but the run makes only "
+                f"{updates:,} updates. Lower it, or run longer."
+            )
         if late:
             logger.log(
                 f"{type(self).__name__}: learning begins after {steps:,} steps, not after "

@@ -1,6 +1,7 @@
 """Agent, replay, sampler and schedules: what does not fit together is refused, or made to fit."""
 
 import contextlib
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -277,6 +278,24 @@ def test_runs_too_short_for_the_first_window_are_warned_of():
     with pytest.warns(UserWarning, match="never learns.* 16 rows of 3"):
         prepared(R2D1(**SEQUENCES), AGENTS["r2d1"](), n_itr=1)
     prepared(R2D1(**SEQUENCES, replay_ratio=2), AGENTS["r2d1"](), n_itr=2)
+
+
+def test_runs_too_short_for_the_first_update_of_the_target_network_are_warned_of():
+    def run(interval, n_itr=12):
+        algo = DQN(**{**SMALL, "target_update_interval": interval})
+        sampler = prepared(algo, AGENTS["dqn"](), n_itr=n_itr)
+        targets = []
+        algo.update_targets = lambda: targets.append(algo.update_counter)
+        for itr in range(n_itr):
+            algo.optimize_agent(itr, sampler.obtain_samples(itr)[0])
+        return algo.update_counter, targets
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        n_updates, _ = run(2)
+        assert n_updates > 2 and run(n_updates) == (n_updates, [n_updates])
+    with pytest.warns(UserWarning, match=f"initial target networks.* {n_updates} updates"):
+        assert run(n_updates + 1) == (n_updates, [])
 
 
 def test_replays_of_ones_own_are_not_asked_when_they_can_begin():
