@@ -96,9 +96,23 @@ def project_onto_atoms(p: Tensor, return_: Tensor, discount_n: Tensor, z: Tensor
     spacing = (z[-1] - z[0]) / (len(z) - 1)
     moved = torch.clamp(moved, z[0], z[-1])
     # Distances to integers, in units of the spacing, so that mass on an atom stays there exactly.
-    position = ((moved - z[0]) / spacing).unsqueeze(-1)  # [*L, P, 1]
-    atoms = torch.arange(len(z), device=z.device)
-    share = (1 - (position - atoms).abs()).clamp(min=0)  # [*L, P from, P to]
+    position = (moved - z[0]) / spacing  # [*L, P]
+    if p.device.type != "cpu":
+        return split_by_matrix(p, position)
+    below = position.floor()
+    upper = p * (position - below)
+    i = below.long().clamp(0, len(z) - 1)  # that of NaN is not an index
+    projected = torch.zeros_like(p).scatter_add(-1, i, p - upper)
+    return projected.scatter_add(-1, (i + 1).clamp(max=len(z) - 1), upper)
+
+
+def split_by_matrix(p: Tensor, position: Tensor) -> Tensor:
+    """Split mass p [*L, P] at positions [*L, P], in [0, P - 1], between the integers next to them.
+
+    It takes P times the memory, but GPUs add in the same order in every call, unlike scatter_add.
+    """
+    atoms = torch.arange(p.shape[-1], device=p.device)
+    share = (1 - (position.unsqueeze(-1) - atoms).abs()).clamp(min=0)  # [*L, P from, P to]
     return (p.unsqueeze(-2) @ share).squeeze(-2)
 
 

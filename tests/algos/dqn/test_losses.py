@@ -14,6 +14,7 @@ from rlpyt.algos.dqn.losses import (
     inv_value_scale,
     project_onto_atoms,
     sequence_priority,
+    split_by_matrix,
     value_scale,
 )
 
@@ -74,7 +75,18 @@ def test_projection_is_that_of_the_paper(n_atoms, low, width, seed):
     discount_n[0] = 0
     out = project_onto_atoms(p, return_, discount_n, z)
     assert torch.allclose(out.sum(-1), torch.ones(B), atol=1e-5)
-    assert torch.allclose(out, projection_by_loops(p, return_, discount_n, z), atol=1e-4)
+    expected = projection_by_loops(p, return_, discount_n, z)
+    assert torch.allclose(out, expected, atol=1e-4)
+    spacing = width / (n_atoms - 1)
+    moved = return_.unsqueeze(-1) + discount_n.unsqueeze(-1) * z
+    position = ((moved - low) / spacing).clamp(0, n_atoms - 1)
+    assert torch.allclose(split_by_matrix(p, position), expected, atol=1e-4)
+
+
+def test_projection_of_a_return_that_is_not_finite():
+    z, p = torch.linspace(-1, 1, 3), torch.full((3, 3), 1 / 3)
+    out = project_onto_atoms(p, torch.tensor([math.nan, math.inf, 0.0]), torch.ones(3), z)
+    assert out[0].isnan().any() and out[1].tolist() == [0, 0, 1] and torch.equal(out[2], p[2])
 
 
 def test_projection_by_hand():
