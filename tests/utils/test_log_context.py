@@ -506,6 +506,22 @@ def test_without_locks_the_named_process_counts(without_locks, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
+def test_without_locks_another_process_of_the_same_number_does_not_count(without_locks, tmp_path):
+    """A container that is started again gives its processes the numbers of the killed ones."""
+    path = tmp_path / "run.lock"
+    with RunLock(tmp_path) as lock:
+        written = json.loads(path.read_text())
+        path.write_text(json.dumps(written | {"began": written["began"] - 5}))
+        assert lock.owner() == "" and not path.exists()
+    for pid in (os.getpid(), os.getppid()):
+        path.write_text(lock_content(pid=pid, began=1.0))
+        with RunLock(tmp_path):
+            assert RunLock(tmp_path).process() == os.getpid()
+    path.write_text(lock_content(pid=os.getppid()))  # of an earlier version
+    assert RunLock(tmp_path).process() == os.getppid()
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
 def test_a_sweep_without_locks_is_refused(without_locks, tmp_path):
     refused = pytest.raises(RunDirectoryError, match="launcher.lock is on a file system without")
     with refused, LauncherLock(tmp_path):

@@ -18,6 +18,7 @@ from rlpyt.utils.files import naming, read_regular
 
 LONGEST_NAME = 255  # bytes of the name of a file or directory
 MAX_BYTES = 10_000  # of a lock's content
+SAME_S = 0.1  # between two readings of the time at which a process began
 _PATIENCE_S = 0.5  # `owner` holds the lock for microseconds
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of some network file systems
 
@@ -84,7 +85,8 @@ class RunLock:
 
     The operating system releases the lock of a process that has died. Network file systems may not
     share locks between machines, so a file that names another host counts as locked. Where the file
-    system has no locks at all, a file that names a live process does.
+    system has no locks at all, a file that names a live process does, and when that began: in a
+    container that was started again, another process has the number of the dead one.
 
     Raises:
         RunDirectoryError: another live process holds the lock on entry; the message gives its pid.
@@ -123,7 +125,7 @@ class RunLock:
             except OSError as error:  # the directory is read-only here, or another user's
                 if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                     raise
-                if "pid" in owner and not psutil.pid_exists(owner["pid"]):
+                if "pid" in owner and not _is_alive(owner):
                     return ""
         return f"process {owner.get('pid', 'unknown')} on {owner.get('host', 'this machine')}"
 
@@ -152,7 +154,8 @@ class RunLock:
             raise RunDirectoryError(self.refusal(self._written_owner())) from None
         try:
             with naming(self.path):
-                self.path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+                own = {"pid": os.getpid(), "host": socket.gethostname()}
+                self.path.write_text(json.dumps(own | {"began": _began(os.getpid())}))
         except OSError:
             self._release()
             raise
@@ -185,9 +188,9 @@ class RunLock:
                 f"{self.path} is on a file system without locks (flock), which sweeps require. "
                 "Choose a directory on another file system."
             )
-        pid = self._written_owner().get("pid")
-        unknown = pid is None and isinstance(failed, Timeout)  # its owner has not written it yet
-        if failed and (unknown or (pid is not None and psutil.pid_exists(pid))):
+        owner = self._written_owner()
+        unknown = not owner and isinstance(failed, Timeout)  # its owner has not written it yet
+        if failed and (unknown or (owner and _is_alive(owner))):
             raise Timeout(str(self.path)) from failed
         self._holder = os.getpid()
 
@@ -203,9 +206,31 @@ class RunLock:
         try:
             owner = json.loads(read_regular(self.path, MAX_BYTES))
             pid, host = int(owner["pid"]), str(owner["host"])
+            began = owner.get("began")  # earlier versions have not written it
+            began = None if began is None else float(began)
         except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             return {}
-        return {"pid": pid, "host": host} if 0 < pid < 2**31 else {}
+        return {"pid": pid, "host": host, "began": began} if 0 < pid < 2**31 else {}
+
+
+def _began(pid: int) -> float | None:
+    """Return when a process of this machine began, in seconds since the machine did.
+
+    A clock that is set does not change it. ``None`` if it is not known.
+    """
+    try:
+        start = psutil.boot_time()  # first: psutil computes with the latest value
+        return psutil.Process(pid).create_time() - start
+    except (psutil.Error, OSError, RuntimeError):  # /proc/stat may be hidden
+        return None
+
+
+def _is_alive(owner: dict[str, Any]) -> bool:
+    """Return True if the process lives that wrote a file of a lock, not one with its number."""
+    if not psutil.pid_exists(owner["pid"]):
+        return False
+    began, written = _began(owner["pid"]), owner["began"]
+    return began is None or written is None or abs(began - written) < SAME_S
 
 
 def _is_elsewhere(owner: dict[str, Any]) -> bool:
