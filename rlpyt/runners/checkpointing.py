@@ -123,6 +123,8 @@ class CheckpointedRunner(BaseRunner):
                 os.rmdir(directory)  # an empty one would look like something to resume
             return None
         self.saved_itr, self.checkpoint_error = itr, None
+        if logger.lacks_snapshot():  # or an older agent would be loaded than that of the checkpoint
+            self.save_snapshot(itr)
         return saved
 
     def _save_agent_alone(self, itr: int) -> None:

@@ -1,5 +1,6 @@
 """A checkpoint that cannot be written is an error, is tried again, and shows in the end."""
 
+import errno
 import os
 import re
 import resource
@@ -15,7 +16,7 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import CheckpointError, load_checkpoint
-from rlpyt.utils.logging import logger
+from rlpyt.utils.logging import core, logger
 from rlpyt.utils.logging.context import run_context
 from tests.runners.sync_parts import sync_runner
 from tests.runners.test_minibatch_rl import B, T, runner_for
@@ -84,6 +85,25 @@ def test_the_agent_is_saved_where_the_last_checkpoint_cannot_be(mode, tmp_path, 
     expected = runner.agent.state_dict()
     for name, x in saved["agent_state_dict"].items():
         assert torch.equal(x, expected[name]), name
+
+
+def test_a_snapshot_that_could_not_be_written_is_written_with_the_checkpoint(tmp_path, monkeypatch):
+    """Or commands would load the agent of the row before."""
+    write, failed = core.write_snapshot, []
+
+    def write_snapshot(path, params):
+        if params["itr"] == 2 and not failed:
+            failed.append(path)
+            raise OSError(errno.EIO, "input/output error")
+        write(path, params)
+
+    monkeypatch.setattr(core, "write_snapshot", write_snapshot)
+    runner = runner_for(n_itr=3, log_interval_steps=T * B)
+    with run_context(tmp_path, 0, "a", snapshot_mode="last"):
+        with pytest.warns(RuntimeWarning, match=r"params\.pkl could not be saved"):
+            runner.train()
+        assert not logger.lacks_snapshot()
+    assert failed and torch.load(tmp_path / "params.pkl", weights_only=True)["itr"] == 2
 
 
 def test_a_signal_does_not_hide_it_and_no_empty_directory_stays(tmp_path, capsys):

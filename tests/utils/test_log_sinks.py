@@ -98,6 +98,32 @@ def test_a_full_disk_leaves_no_partial_line_and_all_rows_are_written_later(
         assert [row for (row,) in csv.reader(file)] == ["x", "0", *"01234", *"01"]
 
 
+@pytest.mark.parametrize("how", ["mark", "close"])
+def test_a_checkpoint_and_the_end_write_rows_that_could_not_be_written(tmp_path, monkeypatch, how):
+    sink = CsvSink(tmp_path / "progress.csv")
+    sink.write({"x": 0})
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "_append", failing)
+        with pytest.raises(OSError, match="full"):
+            sink.write({"x": 1})
+        assert sink.mark()["rows"] == 1
+    assert getattr(sink, how)() in ({"columns": ["x"], "rows": 2, "last": ["1"]}, None)
+    assert (tmp_path / "progress.csv").read_text() == "x\n0\n1\n"
+
+
+def failing(*_):
+    raise OSError(errno.ENOSPC, "full")
+
+
+def test_the_rows_of_a_checkpoint_are_on_the_disk(tmp_path, monkeypatch):
+    """After a loss of power a checkpoint with more rows than the file would be resumed from."""
+    sink, synced = CsvSink(tmp_path / "progress.csv"), []
+    sink.write({"x": 0})
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    sink.mark()
+    assert synced == [os.stat(sink.path).st_ino]
+
+
 def test_a_header_is_written_again_if_someone_removed_the_file(log, tmp_path):
     log.add_tabular_output(tmp_path / "progress.csv")
     dump(log, 1)

@@ -54,6 +54,7 @@ class Logger:
         self._snapshot_mode = "none"
         self._snapshot_gap = 1
         self._snapshot_failures = 0
+        self._lacks_snapshot = False
         self._outside: dict[str, Any] = {}  # outputs from before the current run; empty: no run
         self._training = False  # in the current run
 
@@ -367,11 +368,17 @@ class Logger:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_snapshot(path, params)
+                self._lacks_snapshot = False
             except OSError as error:
                 self._snapshot_failures += 1
+                self._lacks_snapshot = True
                 if self._snapshot_failures == 1:
                     message = f"{path} could not be saved ({type(error).__name__}: {error})"
                     warnings.warn(f"{message}; the run continues.", RuntimeWarning, stacklevel=2)
+
+    def lacks_snapshot(self) -> bool:
+        """Return True if the newest snapshot could not be saved: the file has an older one."""
+        return self._lacks_snapshot
 
     # The run directory
 

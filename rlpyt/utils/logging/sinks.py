@@ -17,13 +17,14 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from rlpyt.errors import DamagedFile
 from rlpyt.utils.extras import missing_extra
-from rlpyt.utils.files import atomic_write, naming, read_regular
+from rlpyt.utils.files import atomic_write, naming, read_regular, sync_file
 from rlpyt.utils.logging.progress_csv import MAX_PROGRESS_BYTES
 from rlpyt.utils.names import flattened
 
@@ -159,6 +160,9 @@ class CsvSink:
         If the disk is full, for example, a later call writes the row, too.
         """
         self._unwritten.append(row)
+        self._write_waiting()
+
+    def _write_waiting(self) -> None:
         while self._unwritten:
             first = self._unwritten.pop(0)
             try:
@@ -203,7 +207,15 @@ class CsvSink:
             )
 
     def mark(self) -> dict[str, Any]:
-        """Return the current position for a checkpoint: columns, number of rows, last row."""
+        """Return the current position for a checkpoint: columns, number of rows, last row.
+
+        The rows are on the disk then, also those that could not be written before: after a loss of
+        power, the checkpoint must not have more rows than the file.
+        """
+        with suppress(OSError):  # `write` has warned
+            self._write_waiting()
+        with suppress(OSError), open(self.path, "r+b") as file:
+            sync_file(file)
         return {"columns": list(self.columns), "rows": self._n_rows, "last": self._last}
 
     def starts_like(self, mark: Mapping[str, Any]) -> bool:
@@ -214,7 +226,8 @@ class CsvSink:
         return bool(same_columns and len(rows) >= n and last[: len(mark["last"])] == mark["last"])
 
     def close(self) -> None:
-        """Do nothing: the file is not kept open."""
+        """Write rows that could not be written before; the file is not kept open."""
+        self._write_waiting()
 
     def _rows(self) -> list[list[str]]:
         if not self.path.exists():
