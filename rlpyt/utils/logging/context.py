@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpyt.utils import torchrun
-from rlpyt.utils.files import new_directory, remove_leftovers
+from rlpyt.utils.files import new_directory, remove_leftovers, temporary_of
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
@@ -317,7 +317,7 @@ def _made(run_dir: Path) -> Path:
                 f"cannot log to {run_dir}: {nearest} is a file. Remove it or use another log_dir."
             )
         run_dir.mkdir(parents=True, exist_ok=True)
-        probe = run_dir / f".writable-{os.getpid()}"
+        probe = temporary_of(run_dir / "writable")
         probe.touch()
         probe.unlink()
     except OSError as error:
