@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rlpyt.spaces.record import record_of
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.logging import logger
-from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.console import say, silence_blocked
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.logging.snapshots import read_snapshot, write_snapshot
 from rlpyt.utils.names import nearest, suggestion
@@ -345,6 +345,7 @@ class StopSignals:
         self._previous = {}
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        silence_blocked()
         if self._error is not None:
             error, self._error = self._error, None
             raise error

@@ -71,11 +71,11 @@ class ProgressHook(Hook):
     def on_start(self, runner: MinibatchRlBase) -> None:
         """Print the announcement and draw the view, which starts at the steps of a resumed run."""
         self._total = runner.n_itr * runner.itr_batch_size
+        self._recent = deque([_moment(runner)])
+        self._shown_steps = runner.cum_steps
         if self.announcement and self.stream is not None:
             say(self.announcement.replace("{steps}", f"{self._total:,}"), self.stream)
             say(parameters_in_words(runner.agent), self.stream)
-        self._shown_steps = runner.cum_steps
-        self._recent = deque([_moment(runner)])
         self._next_s = time.monotonic() + self.interval_s
         self._console = None if self.stream is None else console_of(self.stream)
         if self._console is not None:

@@ -1,10 +1,12 @@
 """Signals ask a run to stop; a second one forces, unless it is that of a closed terminal."""
 
+import contextlib
 import multiprocessing
 import os
 import pty
 import re
 import signal
+import threading
 import time
 
 import pytest
@@ -140,3 +142,16 @@ def test_a_run_that_is_stopped_at_once_says_what_is_saved(tmp_path):
     assert caught.value.__notes__ == [
         "The run ended after iteration 2. The newest checkpoint: that of iteration 1."
     ]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_signal_is_heard_while_nobody_reads_the_output(signals, monkeypatch, at_once):
+    signals.at_once = at_once
+    read, write = os.pipe()
+    with os.fdopen(write, "w", buffering=1) as pipe, os.fdopen(read, "rb"):
+        monkeypatch.setattr("sys.stdout", pipe)
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        ended = pytest.raises(SystemExit) if at_once else contextlib.nullcontext()
+        with ended:
+            print("x" * 2**20)  # more than the pipe holds
+    assert signals.exit_code == 143

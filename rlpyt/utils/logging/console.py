@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import select
 import shutil
 import sys
 import time
@@ -108,6 +109,17 @@ def silence(stream: Any) -> None:
         os.close(null)
     except (OSError, ValueError):
         pass  # not backed by a descriptor: nothing will be flushed at exit either
+
+
+def silence_blocked() -> None:
+    """Silence standard output and error where a write would wait, since nobody reads a full pipe.
+
+    A write that waits already ends when the signal is handled in which this is called.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or no descriptor
+            if not select.select([], [stream.fileno()], [], 0)[1]:
+                silence(stream)
 
 
 class _LosingFile(io.FileIO):
