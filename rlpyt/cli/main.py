@@ -22,7 +22,12 @@ from typing import Any
 import rlpyt
 from rlpyt.errors import NonFiniteError, RlpytError, UntrustedFile, WorkerError, itr_of
 from rlpyt.experiments.presets.families import FAMILIES
-from rlpyt.utils.logging.console import lose_unwritable_output, printable, say
+from rlpyt.utils.logging.console import (
+    lose_unwritable_output,
+    printable,
+    say,
+    silence_blocked,
+)
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
 from rlpyt.utils.names import UnknownName
@@ -84,6 +89,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(error, RuntimeError) and "allocate memory" in str(error):
             known.append(1)  # out of memory in torch
         stopped = isinstance(error, KeyboardInterrupt)
+        if stopped:
+            silence_blocked()
         in_training = itr_of(error) >= 0
         foreign = in_training and not isinstance(error, RlpytError)  # raised by a user's part
         if debug or not known or foreign:

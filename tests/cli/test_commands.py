@@ -593,6 +593,19 @@ def test_a_wait_for_an_exit_handler_is_said_and_can_be_interrupted(interruptible
         process.wait(timeout=60)
 
 
+def test_an_interrupted_command_ends_while_nobody_reads_its_errors(monkeypatch):
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(write, b"x")
+    os.set_blocking(write, True)
+    monkeypatch.setattr("rlpyt.cli.main.run", Mock(side_effect=KeyboardInterrupt))
+    with os.fdopen(write, "w") as pipe, os.fdopen(read, "rb"):
+        monkeypatch.setattr("sys.stderr", pipe)
+        assert rlpyt_command("status") == 130
+
+
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, time; began = time.perf_counter(); import rlpyt; "
