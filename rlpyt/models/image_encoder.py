@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.impala import build_convolutions
@@ -109,7 +111,8 @@ def build_encoder(shape: ImageShape | EncodedShape, default: Encoder) -> nn.Modu
         shape: shape of the part. The encoder of an `EncodedShape` is a class or function that is
             called with the shape (marked, see `marked_shape`), and returns a module from the part
             [*lead, *shape] to features [*lead, output_size] float32; or a dictionary of such a
-            ``kind`` and further arguments, without ``kind`` those of `ImageEncoder`.
+            ``kind`` and further arguments, without ``kind`` those of `ImageEncoder`. Lazy layers,
+            such as ``nn.LazyLinear``, get their sizes from a call with zeros.
         default: encoder of images without one of their own, in the same forms, or its name.
 
     Raises:
@@ -136,4 +139,8 @@ def build_encoder(shape: ImageShape | EncodedShape, default: Encoder) -> nn.Modu
             "forward returns."
         )
     whole_number(f"output_size of {name}", built.output_size, 1)
+    if any(map(is_lazy, built.parameters())):  # networks are copied and shared before a batch
+        with torch.no_grad():
+            built.eval()(torch.zeros(1, *part))
+        built.train()
     return built

@@ -109,7 +109,7 @@ class OnDescent(rlpyt.PPO):
     OptimCls: type[torch.optim.Optimizer] = setting(Descent, doc="optimizer")
 
 
-def train(algo, env, run_dir, sampler=SERIAL, **settings):
+def train(algo, env, /, run_dir, sampler=SERIAL, **settings):
     """Train for two batches; return the run and the warnings about its file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -421,6 +421,27 @@ class Pixels(torch.nn.Module):
 
     def forward(self, image):
         return self.linear(image.flatten(-3).float() / 255)
+
+
+class LazyNet(torch.nn.Sequential):
+    """Encoder of a vector, with a layer that does not say how many inputs it has."""
+
+    def __init__(self, shape, output_size=3):
+        super().__init__(torch.nn.LazyLinear(output_size), torch.nn.Tanh())
+        self.output_size = output_size
+
+
+@pytest.mark.parametrize("encoder", [Net, LazyNet])
+@pytest.mark.parametrize("algo, env", [("sac", Reach), ("td3", "Pendulum-v1")])
+def test_critics_of_a_vector_have_custom_encoders_of_their_own(algo, env, encoder, tmp_path):
+    settings = dict(agent=dict(model=dict(encoder=encoder)), algo=dict(min_steps_learn=8))
+    run, warned = train(algo, env, tmp_path, **settings)
+    assert not warned
+    loaded = rlpyt.load(tmp_path)
+    networks = (loaded.agent.model, loaded.agent.q_model)
+    counts = [[type(x) for x in network.modules()].count(encoder) for network in networks]
+    assert counts == [1, 2]
+    assert loaded.evaluate(1) == run.evaluate(1)
 
 
 @pytest.mark.parametrize("encoder", [Pixels, f"{HERE}:Pixels", {"kind": f"{HERE}:Pixels"}])

@@ -1,5 +1,6 @@
 """Encoders of images: default convolutions, by the size of the image, and those of users."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -9,9 +10,9 @@ from gymnasium import spaces
 from torch import nn
 
 from rlpyt.models.dqn.atari_dqn_model import AtariDqnModel
-from rlpyt.models.image_encoder import ImageEncoder
+from rlpyt.models.image_encoder import ImageEncoder, build_encoder
 from rlpyt.models.network import VectorModel
-from rlpyt.models.observation import ImageShape, marked_shape, shape_of_group
+from rlpyt.models.observation import EncodedShape, ImageShape, marked_shape, shape_of_group
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
 from rlpyt.models.pg.atari_lstm_model import AtariLstmModel
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -75,6 +76,23 @@ def test_an_observation_of_one_vector_is_read_by_a_custom_encoder():
     shape = marked_shape(GymSpaceWrapper(spaces.Box(-1, 1, (2,), np.float32)))
     model = VectorModel(shape, encoder=Weighted)
     torch.testing.assert_close(model.read(torch.tensor([[1.0, 2.0]])), torch.full((1, 3), 3.0))
+
+
+class Lazy(nn.Sequential):
+    """Layers that do not say how many inputs they have."""
+
+    def __init__(self, shape):
+        layers = [nn.Flatten(), nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.ReLU()]
+        super().__init__(*layers)
+        self.output_size = 4
+
+
+def test_lazy_layers_get_their_sizes_before_a_network_is_copied():
+    shape = ImageShape((6, 5, 3), channels_last=True)
+    encoder = build_encoder(EncodedShape(shape, Lazy), {})
+    assert encoder[1].weight.shape == (4, 90) and encoder.training
+    assert encoder[2].num_batches_tracked == 0 and encoder[2].running_mean.tolist() == [0] * 4
+    assert copy.deepcopy(encoder)(torch.zeros(2, 6, 5, 3)).shape == (2, 4)
 
 
 def test_an_encoder_without_effect_is_named():

@@ -22,6 +22,7 @@ from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.gaussian import Gaussian
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.ensemble import Ensemble, join_members, split_members
+from rlpyt.models.image_encoder import is_custom
 from rlpyt.models.normalization import batch_norms
 from rlpyt.models.observation import images_of, marked_shape
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
@@ -217,9 +218,10 @@ class QpgAgent(BaseAgent):
         make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
         if self.n_critics is None:
             return make()  # type: ignore[no-any-return]
-        # Convolutions cannot be evaluated for several critics at once.
+        # Convolutions and custom encoders cannot be evaluated for several critics at once.
         images = images_of(self.env_critic_kwargs.get("observation_shape", ()))
-        encoded = images or self.q_model_kwargs.get("encoders")
+        custom = is_custom(self.q_model_kwargs.get("encoder"))
+        encoded = images or custom or self.q_model_kwargs.get("encoders")
         memory = self._with_memory(self.QModelCls, self.q_model_kwargs).get("memory")
         forward = getattr(self.QModelCls, "forward", None)
         selects = forward is None or takes(forward, "member")  # not if written for one critic
