@@ -86,6 +86,7 @@ class AgentAxis:
 
     def __init__(self) -> None:
         self._places: dict[RlAlgorithm, list[Place]] = {}
+        self._ties: dict[RlAlgorithm, list[tuple[Place, int]]] = {}
         self._stacks: dict[tuple[int, ...], Stack] = {}
         self._steps: dict[tuple[int, ...], StackedStep] = {}
         self._owners: dict[Any, StackedStep] = {}  # of optimizers' states
@@ -97,6 +98,7 @@ class AgentAxis:
     def forget(self, algo: RlAlgorithm) -> None:
         """Free what is kept of an agent that takes no further step."""
         self._places.pop(algo, None)
+        self._ties.pop(algo, None)
         self._used.pop(algo, None)
         self._checked = {(name, other) for name, other in self._checked if other is not algo}
         self._forget_stacks()  # of groups with this agent, and of others, which are made again
@@ -109,12 +111,13 @@ class AgentAxis:
     def places(self, algo: RlAlgorithm) -> list[Place]:
         """Return the places of all tensors that a loss of this algorithm may read."""
         if algo not in self._places:
-            self._places[algo] = places_of(algo)
+            self._places[algo], self._ties[algo] = places_of(algo)
         return self._places[algo]
 
     def signature(self, algo: RlAlgorithm) -> Hashable:
         """Return what two agents must have in common to be evaluated as one, as it is now."""
-        places, before = places_of(algo), self._places.get(algo, [])
+        (places, ties), before = places_of(algo), self._places.get(algo, [])
+        self._ties[algo] = ties
         if len(places) != len(before) or not all(map(is_same_place, places, before)):
             self._places[algo] = places
             self._forget_stacks()
@@ -124,8 +127,9 @@ class AgentAxis:
         given = ((k, vars(algo).get(k)) for k in sorted(discrete_settings(cls)))
         whole = ((k, repr(v)) for k, v in given if isinstance(v, int | tuple | list | dict))
         shapes = tuple((key, x.shape, x.dtype, x.requires_grad) for key, x in tensors)
+        tied = tuple((key, i) for (_, key), i in ties)
         own = tuple(state_of_custom(algo))
-        return cls, type(algo.agent), shapes, (*plain, *whole), numbers_of(algo), own
+        return cls, type(algo.agent), shapes, tied, (*plain, *whole), numbers_of(algo), own
 
     def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
         """Evaluate a method of all algorithms.
@@ -207,6 +211,9 @@ class AgentAxis:
             x if owner[key].requires_grad else x.detach()
             for (owner, key), x in zip(places, stack.tensors)
         ]
+        for place, i in self._ties[template]:
+            places.append(place)
+            given.append(given[i])
         for number in differing_numbers(algos):
             places.append((vars(template), number))
             given.append(torch.tensor([vars(algo)[number] for algo in algos]))
@@ -348,21 +355,29 @@ class AgentAxis:
             return error
 
 
-def places_of(algo: RlAlgorithm) -> list[Place]:
-    """Return the places of the tensors of an algorithm and its agent, each tensor once."""
+def places_of(algo: RlAlgorithm) -> tuple[list[Place], list[tuple[Place, int]]]:
+    """Return the places of the tensors of an algorithm and its agent.
+
+    Returns:
+        A place of each tensor, and the further places of tied ones, with the index of the first.
+    """
     found: list[Place] = []
-    seen: set[int] = set()
+    ties: list[tuple[Place, int]] = []
+    seen: dict[int, int] = {}
 
     def add(owner: Any) -> None:
         for key, x in owner.items():
-            if isinstance(x, Tensor) and id(x) not in seen:
-                seen.add(id(x))
-                found.append((owner, key))
+            if isinstance(x, Tensor):
+                i = seen.setdefault(id(x), len(found))
+                if i == len(found):
+                    found.append((owner, key))
+                else:
+                    ties.append(((owner, key), i))
 
     for own in attributes_of(algo):
         for owner in (own, own.get("_parameters", {}), own.get("_buffers", {})):
             add(owner)
-    return found
+    return found, ties
 
 
 def attributes_of(algo: RlAlgorithm) -> list[dict[str, Any]]:

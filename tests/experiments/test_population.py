@@ -1038,3 +1038,26 @@ def test_an_error_of_all_in_a_step_is_the_one_that_is_shown(tmp_path, monkeypatc
     runs = {tmp_path / f"seed_{s}": options_for("ppo", s, steps=128) for s in (3, 4)}
     with pytest.raises(PopulationError, match="(?s)seed_3: .*out of memory.*seed_4: .*out of mem"):
         train_population(runs)
+
+
+class Tied(torch.nn.Module):
+    """Hidden layers of which two have one weight in common."""
+
+    output_size = 8
+
+    def __init__(self, shape):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(n, 8) for n in (*shape, 8, 8))
+        self.layers[2].weight = self.layers[1].weight
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
+
+
+def test_weights_that_two_layers_have_in_common_are_each_agents_own(tmp_path, recwarn):
+    agent = {"model": {"encoder": f"{__name__}:Tied"}}
+    runs = [options_for("dqn", seed, steps=260, agent=agent) for seed in (3, 4)]
+    assert_each_equals_its_own(tmp_path, runs)
+    assert not [w for w in recwarn if "one agent after the other" in str(w.message)]
