@@ -196,7 +196,8 @@ def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Te
     layers: Iterable[nn.Module] = model._modules.values()  # type: ignore[assignment]
     for layer in layers:
         functions = FUNCTIONS.get(type(layer))
-        if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+        backward = layer._backward_hooks or layer._backward_pre_hooks
+        if backward or layer._forward_hooks or layer._forward_pre_hooks:
             x, writable = layer(x, *(chosen if hasattr(type(layer), "has_members") else ())), False
         elif functions is not None:
             x = functions[0 if writable else 1](x)

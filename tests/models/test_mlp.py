@@ -48,6 +48,10 @@ def test_shortcut_respects_hooks_and_parametrizations():
     model(x)
     assert len(seen) == 1
     handle.remove()
+    handle = model.model[0].register_full_backward_pre_hook(lambda module, grads: (0 * grads[0],))
+    model(x).sum().backward()
+    assert not model.model[0].weight.grad.any() and model.model[2].weight.grad.any()
+    handle.remove()
     model.model[0].register_forward_pre_hook(lambda module, args: (2 * args[0],))
     torch.testing.assert_close(model(x), plain_of(model, 2 * x))
     normed = nn.utils.parametrizations.weight_norm(copy.deepcopy(MlpModel(IN, [], 2)).model[0])
