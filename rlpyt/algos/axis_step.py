@@ -89,7 +89,7 @@ class StackedStep:
         self._places = places
         self._states: list[Tensor] = []  # stacked states of Adam
         self._trained: Any = None  # what they are the states of
-        self._firsts: list[Any] = []
+        self._sources: list[Any] = []  # each optimizer's states, by parameter
 
     def take(self, losses: Sequence[Mapping[str, Tensor]], stacks: Sequence[Tensor]) -> list[Any]:
         """Take the steps.
@@ -253,9 +253,10 @@ class StackedStep:
     def _stack_states(self, optimizers: Sequence[Any], trained: Sequence[Sequence[int]]) -> bool:
         """Stack Adam's states; return False before the first step, which creates them."""
         # Loading or clearing states replaces that of a parameter.
-        firsts = [next(iter(o.state.values()), None) for o in optimizers]
+        sources = [state for o in optimizers for state in o.state.values()]
         owned = all(self._owners.get(o) is self for o in optimizers)
-        if owned and trained == self._trained and all(map(is_, firsts, self._firsts)):
+        same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
+        if owned and trained == self._trained and same:
             return True
         found: list[list[dict[str, Tensor]]] = []  # by parameter, then by agent
         for k, (group, indices) in enumerate(zip(self._groups, trained)):
@@ -266,7 +267,7 @@ class StackedStep:
         own = [[state[slot] for state in states] for slot in SLOTS for states in found]
         with torch.no_grad():
             self._states = [x.requires_grad_(False) for x in stack_in_place(own, [])]
-        self._trained, self._firsts = trained, firsts
+        self._trained, self._sources = trained, sources
         self._owners.update(dict.fromkeys(optimizers, self))
         return True
 

@@ -948,7 +948,7 @@ def test_what_a_custom_agent_or_model_keeps_is_each_agents_own(tmp_path):
 
 
 class Interferes(Hook):
-    """Clears the optimizer's state, or freezes a layer in the run with seed 4."""
+    """Clears the optimizer's state, or a part, or freezes a layer in the run with seed 4."""
 
     def __init__(self, what):
         self.what = what
@@ -957,11 +957,14 @@ class Interferes(Hook):
         """Do so after two iterations."""
         if itr == 1 and self.what == "clear":
             runner.algo.optimizer.state.clear()
+        elif itr == 1 and self.what == "clear one":
+            *_, last = runner.agent.parameters()
+            runner.algo.optimizer.state[last] = {}
         elif itr == 1 and runner.seed == 4:
             next(runner.agent.parameters()).requires_grad_(False)
 
 
-@pytest.mark.parametrize("what", ["clear", "freeze"])
+@pytest.mark.parametrize("what", ["clear", "clear one", "freeze"])
 def test_a_hook_can_clear_moments_and_freeze_layers_of_one(tmp_path, what):
     runs = [options_for("ppo", seed, steps=256) for seed in (3, 4, 5)]
     with warnings.catch_warnings():
