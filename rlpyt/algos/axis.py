@@ -29,6 +29,7 @@ from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_pla
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, check_losses
 from rlpyt.distributions.base import Distribution
+from rlpyt.models.utils import hooks_of
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
@@ -129,7 +130,10 @@ class AgentAxis:
         shapes = tuple((key, x.shape, x.dtype, x.requires_grad) for key, x in tensors)
         tied = tuple((key, i) for (_, key), i in ties)
         own = tuple(state_of_custom(algo))
-        return cls, type(algo.agent), shapes, tied, (*plain, *whole), numbers_of(algo), own
+        # A hook is called with one agent's tensors.
+        apart = id(algo) if has_hooks(algo, [x for _, x in tensors]) else 0
+        settings = (*plain, *whole), numbers_of(algo)
+        return cls, type(algo.agent), shapes, tied, *settings, own, apart
 
     def losses(self, name: str, trainees: Sequence[Trainee], inputs: Sequence[Inputs]) -> list[Any]:
         """Evaluate a method of all algorithms.
@@ -328,6 +332,8 @@ class AgentAxis:
         """Take a step with one agent; return its result or error."""
         try:
             check_losses(losses)
+            if used == {None}:  # a function of its own tensors, with their hooks
+                return step(losses)
             places = self.places(trainee.algo)
             own = [owner[key] for owner, key in places]
             # (tensor of which the loss is a function, parameter, its row or None)
@@ -400,6 +406,12 @@ def numbers_of(algo: RlAlgorithm) -> tuple[float | str, ...]:
     owners = [agent, *map(vars, parts), *map(vars, modules_of(algo))]
     pairs = (pair for own in owners for pair in own.items() if pair[0] not in NOT_IN_LOSSES)
     return tuple(x for _, x in pairs if isinstance(x, int | float | str))
+
+
+def has_hooks(algo: RlAlgorithm, tensors: Sequence[Tensor]) -> bool:
+    """Return True if users' hooks see values or gradients of the algorithm's or agent's modules."""
+    own: list[Any] = [x._backward_hooks or x._post_accumulate_grad_hooks for x in tensors]
+    return any(own) or any(any(hooks_of(m)) for m in modules_of(algo))
 
 
 def is_same_place(a: Place, b: Place) -> bool:

@@ -170,3 +170,9 @@ def updates_obs_rms(model: nn.Module) -> bool:
 def strip_ddp_state_dict(state_dict: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the prefix "module." of ``DistributedDataParallel`` from every key."""
     return {key.removeprefix(DDP_PREFIX): value for key, value in state_dict.items()}
+
+
+def hooks_of(module: nn.Module) -> tuple[Any, ...]:
+    """Return the hooks of a module that see its values or gradients, as the module keeps them."""
+    forward = module._forward_hooks, module._forward_pre_hooks
+    return *forward, module._backward_hooks, module._backward_pre_hooks

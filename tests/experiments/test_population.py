@@ -1064,3 +1064,30 @@ def test_weights_that_two_layers_have_in_common_are_each_agents_own(tmp_path, re
     runs = [options_for("dqn", seed, steps=260, agent=agent) for seed in (3, 4)]
     assert_each_equals_its_own(tmp_path, runs)
     assert not [w for w in recwarn if "one agent after the other" in str(w.message)]
+
+
+class Scales(Hook):
+    """Scales the gradients of the first parameter, and counts forward passes of its layer."""
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    def __deepcopy__(self, memo):
+        return Scales(self.counts)
+
+    def on_start(self, runner):
+        """Register the hooks."""
+        next(runner.agent.parameters()).register_hook(lambda gradient: 0.1 * gradient)
+        linear = next(m for m in runner.agent.model.modules() if isinstance(m, torch.nn.Linear))
+        linear.register_forward_hook(lambda *_: self.count(runner.seed))
+
+    def count(self, seed):
+        """Count a forward pass that has a gradient."""
+        self.counts[seed] = self.counts.get(seed, 0) + torch.is_grad_enabled()
+
+
+def test_hooks_of_modules_and_tensors_are_called_for_each_agent(tmp_path):
+    counts = {}
+    runs = [options_for("ppo-sgd", seed) for seed in (3, 4)]
+    assert_each_equals_its_own(tmp_path, runs, [Scales(counts)])
+    assert counts[3] == counts[4] > 20
