@@ -123,13 +123,18 @@ class TracedStep(GradientStep):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the optimizer's state into the tensors that are in use."""
-        own = dict(self.optimizer.state)
         super().load_state_dict(state)
-        for p, tensors in own.items():
-            loaded = self.optimizer.state.get(p, {})
-            for name, tensor in tensors.items():
-                tensor.copy_(loaded[name]) if name in loaded else tensor.zero_()
-            self.optimizer.state[p] = tensors
+        self.adopt_states()
+
+    def adopt_states(self) -> None:
+        """Copy replaced states of the optimizer to those in use; cleared ones become zero."""
+        for network, states in zip(self.networks, self._states):
+            for p, own in zip(network.parameters, states):
+                given = self.optimizer.state.get(p, {})
+                if given is not own:
+                    for name, tensor in own.items():
+                        tensor.copy_(given[name]) if name in given else tensor.zero_()
+                    self.optimizer.state[p] = own
 
     def __call__(self, losses: Tensor | Mapping[str, Tensor]) -> Any:
         """Take one step; see `GradientStep`."""
@@ -155,11 +160,10 @@ class TracedStep(GradientStep):
         """Update a network with its gradients times a scale, [1] or [E], unless a step failed."""
         of: ParameterGroup = self.networks[network]
         states, groups = self._states[network], self._group_of[network]
-        step = next(s["step"] for s, g in zip(states, gradients) if g is not None) + 1
         for p, gradient, state, i in zip(of.parameters, gradients, states, groups):
             if gradient is None:
                 continue
-            own, rate = self._settings[i], self.rates[i]
+            own, rate, step = self._settings[i], self.rates[i], state["step"] + 1
             beta1, beta2 = own["betas"]
             shape = (-1, *[1] * (p.dim() - 1)) if p.dim() else ()
             g, value = gradient * scale.reshape(shape), p
@@ -266,6 +270,7 @@ class CompiledUpdate:
         values = []
         for step in self.steps:
             step.read_settings()  # if one has changed, the update is compiled again
+            step.adopt_states()
             limit = step.clip_grad_norm
             values.append(math.inf if limit is None else limit)
             values += [group["lr"] for group in step.optimizer.param_groups]

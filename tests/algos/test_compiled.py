@@ -274,6 +274,21 @@ def test_a_setting_that_is_changed_in_the_optimizer_acts_in_the_next_update():
     assert_close(found[1], found[0])
 
 
+@pytest.mark.parametrize("one", [False, True])
+@pytest.mark.parametrize("name", ["dqn", "td3"])
+def test_moments_that_are_cleared_begin_at_zero(name, one):
+    found = []
+    for compile in (None, "update"):
+        algo = ready(name, compile)
+        updates(algo, 4)
+        for step in getattr(algo, "steps", {"": getattr(algo, "gradient_step", None)}).values():
+            for p in step.parameters[-1:] if one else step.parameters:
+                step.optimizer.state[p] = {}
+        updates(algo, 3)
+        found.append(state_of(algo))
+    assert_close(found[1], found[0])
+
+
 def test_without_a_compiler_it_continues_with_one_warning(monkeypatch):
     plain = ready("sac", compile=None)
     monkeypatch.setattr(torch, "compile", _without_compiler)
