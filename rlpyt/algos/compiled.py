@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 
 from rlpyt.algos.optim import CLIP_EPS, GradientStep, ParameterGroup
 from rlpyt.errors import NonFiniteError
+from rlpyt.models.utils import hooks_of
 from rlpyt.utils.logging import logger
 
 if TYPE_CHECKING:
@@ -211,6 +212,10 @@ class CompiledUpdate:
         # A CUDA graph returns the same memory at each call, and statistics are read later.
         self._copies = device.type == "cuda"
         self.n_compilations = 0
+        networks = [x for x in vars(algo.agent).values() if isinstance(x, torch.nn.Module)]
+        modules = {m: None for network in networks for m in network.modules()}
+        self._hooks = [hooks for m in modules for hooks in hooks_of(m)]
+        self._warned_of_hooks = False
         self.function = algo.recorded.isolated(compiled_function(self.traced, device.type))
         dynamo: Any = torch._dynamo
         dynamo.config.trace_autograd_ops = True  # otherwise the backward pass is a graph of its own
@@ -227,6 +232,8 @@ class CompiledUpdate:
         algo = self.algo
         self._moved = False
         if algo.update_counter < self._first or torch.is_inference_mode_enabled():
+            return self.plain(batch)
+        if self._has_hooks():
             return self.plain(batch)
         due = (algo.update_counter + 1) % algo.target_update_interval == 0
         moves = due and algo.target_update_tau < 1  # a copy is rare and not worth a kind of update
@@ -259,6 +266,24 @@ class CompiledUpdate:
                         else:
                             old.copy_(torch.where(self.failed, old, new))
         return tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, result)
+
+    def _has_hooks(self) -> bool:
+        """Return True if users' hooks, which compiled code does not call, are registered."""
+        own = [
+            p._backward_hooks or p._post_accumulate_grad_hooks
+            for step in self.steps
+            for p in step.parameters
+        ]
+        if not (any(own) or any(self._hooks)):
+            return False
+        if not self._warned_of_hooks:
+            self._warned_of_hooks = True
+            warnings.warn(
+                "Updates are not compiled while hooks are registered with parameters or modules of "
+                "the agent, since compiled code does not call them.",
+                stacklevel=4,
+            )
+        return True
 
     def update_targets(self) -> None:
         """Update the targets if the last update has not done so."""

@@ -289,6 +289,46 @@ def test_moments_that_are_cleared_begin_at_zero(name, one):
     assert_close(found[1], found[0])
 
 
+def registered(kind, layer, called):
+    """Register a hook that changes gradients of a layer, or halves its input; return its handle."""
+
+    def halve(x, *args):
+        called.append(kind)
+        return (0.5 * args[-1][0],) if args else 0.5 * x
+
+    def double(p):
+        called.append(kind)
+        p.grad *= 2
+
+    return {
+        "tensor": lambda: layer.weight.register_hook(halve),
+        "accumulated": lambda: layer.weight.register_post_accumulate_grad_hook(double),
+        "forward": lambda: layer.register_forward_pre_hook(halve),
+        "backward": lambda: layer.register_full_backward_pre_hook(halve),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["tensor", "accumulated", "forward", "backward"])
+def test_hooks_are_called_although_compiled_code_would_not(kind):
+    found = []
+    for compile in (None, "update"):
+        algo, called = ready("dqn", compile), []
+        updates(algo, 3)
+        layer = next(m for m in algo.agent.model.modules() if isinstance(m, torch.nn.Linear))
+        handle = registered(kind, layer, called)
+        if compile:
+            with pytest.warns(UserWarning, match="not compiled while hooks"):
+                updates(algo, 2)
+        else:
+            updates(algo, 2)
+        handle.remove()
+        updates(algo, 1)
+        found.append((state_of(algo), called))
+    assert_close(found[1][0], found[0][0])
+    assert found[1][1] == found[0][1] != []
+    assert algo.update.n_compilations == 1
+
+
 def test_without_a_compiler_it_continues_with_one_warning(monkeypatch):
     plain = ready("sac", compile=None)
     monkeypatch.setattr(torch, "compile", _without_compiler)
