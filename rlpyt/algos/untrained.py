@@ -20,7 +20,10 @@ def warn_of_untrained(model: nn.Module) -> None:
     """Warn of frozen parameters and of unregistered tensors."""
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
     if frozen:
-        warnings.warn(f"parameters with requires_grad=False are not trained: {join_names(frozen)}.")
+        warnings.warn(
+            f"parameters with requires_grad=False are not trained: {join_names(frozen)}. To train "
+            "them later, build them with requires_grad=True, and freeze them in a hook's on_start."
+        )
     lost = unregistered(model)
     if lost:
         warnings.warn(

@@ -69,7 +69,7 @@ def small(Model):
     "Model,start,names",
     [
         (Spare, "the loss does not depend on", "spare.weight, spare.bias"),
-        (Frozen, "requires_grad=False are not trained", "body.0.weight, body.0.bias"),
+        (Frozen, "freeze them in a hook", "body.0.weight, body.0.bias"),
         (Listed, "not trained, saved", "layers[1].weight, layers[1].bias"),
     ],
 )
