@@ -108,11 +108,17 @@ class ScaleGrad(torch.autograd.Function):
     layers they share (Wang et al. 2016, section 4.2).
     """
 
+    generate_vmap_rule = True  # for agents that are evaluated as one
+
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, scale: float) -> Tensor:
-        """Return ``tensor``, and store ``scale``."""
-        ctx.scale = scale
+    def forward(tensor: Tensor, scale: float) -> Tensor:  # type: ignore[override]
+        """Return ``tensor``."""
         return tensor.view_as(tensor)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Store ``scale``."""
+        ctx.scale = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]

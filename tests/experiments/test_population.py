@@ -186,13 +186,19 @@ RELATED = ("ppo", "ppo-gru", "ppo-impala", "qrdqn", "ddpg", "sac")
     "pair", [pytest.param(x, marks=pytest.mark.slow) if x in RELATED else x for x in PAIRS]
 )
 def test_each_agent_is_that_of_its_own_run(tmp_path, pair, recwarn):
-    """After 24 to 80 updates, up to rounding, with the same random streams."""
-    runs = {tmp_path / f"seed_{seed}": options_for(pair, seed) for seed in (3, 5)}
+    """After 24 to 128 updates, up to rounding, with the same random streams.
+
+    Adam's steps depend on the scale of gradients, and rounding of tiny ones is not amplified, if
+    its eps is large.
+    """
+    plain = "OptimCls" in PAIRS[pair][3]  # SGD
+    algo = {} if plain else {"optim_kwargs": {"eps": 0.1}, "learning_rate": 0.01}
+    runs = {tmp_path / f"seed_{seed}": options_for(pair, seed, algo=algo) for seed in (3, 5)}
     finals = {seed: final for seed, _, final in together(runs)}
     warned = [w for w in recwarn if "one agent after the other" in str(w.message)]
     assert bool(warned) == (pair == "sac-gru"), warned[0].message
     for seed in (3, 5):
-        expected = alone(options_for(pair, seed), tmp_path / f"alone_{seed}")
+        expected = alone(options_for(pair, seed, algo=algo), tmp_path / f"alone_{seed}")
         assert finals[seed].updates == expected.updates > 10
         assert distance(finals[seed], expected) < 1e-5
         assert same_streams(finals[seed], expected)

@@ -104,5 +104,6 @@ def _branch(
 
 
 def _scaled(input: Tensor, scale: float) -> Tensor:
-    needed = torch.is_grad_enabled() and input.requires_grad and scale != 1
+    # Not input.requires_grad, which is False where several agents are evaluated as one.
+    needed = torch.is_grad_enabled() and scale != 1
     return scale_grad(input, scale) if needed else input  # type: ignore[no-any-return,no-untyped-call]
