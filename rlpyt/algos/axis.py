@@ -35,6 +35,9 @@ from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
 
 TOLERANCE = 1e-3  # of the first evaluation, relative to the largest number
+# Of a parameter's first gradient, relative to its norm: an input near the kink of a ReLU may change
+# it, too, by the share of one sample. And relative to the norm of all.
+GRADIENT_TOLERANCE, SMALL_GRADIENT = 0.1, 1e-5
 CACHES = {"_flat_weights", "_flat_weight_refs"}  # of torch's LSTM, renewed in each forward pass
 # Numbers of agents that differ between agents and change: of exploration, and counts.
 NOT_IN_LOSSES = {"eps_init", "eps_final", "eps_final_min", "eps_eval", "eps_sample", "_epsilon"}
@@ -160,7 +163,7 @@ class AgentAxis:
         buffers = self._copies_of_buffers(algos) if check else []
         try:
             results, recorded, stack = self._evaluate(name, trainees, inputs, check)
-            given = (trainees, inputs, results, states, buffers)
+            given = (trainees, inputs, results, states, buffers, stack)
             why = self._difference(name, *given) if check else ""
         except Exception as error:
             if not check:
@@ -261,27 +264,37 @@ class AgentAxis:
         results: Sequence[Any],
         states: Sequence[Tensor],
         buffers: Sequence[tuple[Tensor, Tensor]],
+        stack: Stack,
     ) -> str:
-        """Return in words how results differ from those of each agent alone; empty: they do not."""
+        """Return in words how results or their gradients differ from those of each agent alone."""
         changed = [(x, x.clone()) for x, _ in buffers]
         restore(buffers)
-        for trainee, x, result, state in zip(trainees, inputs, results, states):
+        trained = [i for i, (owner, key) in enumerate(stack.places[0]) if owner[key].requires_grad]
+        stacked = first_gradients(results, [stack.tensors[i] for i in trained], retain_graph=True)
+        for k, (trainee, x, result, state) in enumerate(zip(trainees, inputs, results, states)):
             algo, generator = trainee.algo, trainee.generator
             after = generator.get_state()
             generator.set_state(state)
             outer, algo.recorded.current = algo.recorded.current, {}
             try:
-                with torch.no_grad(), drawing_from(generator):
+                with drawing_from(generator):
                     expected = as_tree(getattr(algo, name)(*x.arguments))
             finally:
                 algo.recorded.current = outer
             if not torch.equal(generator.get_state(), after):
                 return "it draws other random numbers"
             for own, right in zip(all_leaves(result), all_leaves(expected), strict=True):
-                a, b = own.detach().double(), torch.as_tensor(right).double()
+                a, b = own.detach().double(), torch.as_tensor(right).detach().double()
                 limit = TOLERANCE * max(1.0, float(b.abs().max())) if b.numel() else 0.0
                 if a.shape != b.shape or not torch.allclose(a, b, 0, limit, equal_nan=True):
                     return f"its results differ by {float((a - b).abs().max()):.3g}"
+            places = [stack.places[k][i] for i in trained]
+            alone = first_gradients([expected], [owner[key] for owner, key in places])
+            small = SMALL_GRADIENT * float(sum(g.square().sum() for g in alone)) ** 0.5
+            for (_, key), rows, g in zip(places, stacked, alone):
+                differ, norm = float((rows[k] - g).norm()), float(g.norm())
+                if differ > GRADIENT_TOLERANCE * norm + small:
+                    return f"its gradients differ by {differ / (norm + small):.3g} ({key})"
         restore(changed)
         return ""
 
@@ -406,6 +419,19 @@ def numbers_of(algo: RlAlgorithm) -> tuple[float | str, ...]:
     owners = [agent, *map(vars, parts), *map(vars, modules_of(algo))]
     pairs = (pair for own in owners for pair in own.items() if pair[0] not in NOT_IN_LOSSES)
     return tuple(x for _, x in pairs if isinstance(x, int | float | str))
+
+
+def first_gradients(
+    results: Sequence[Any], inputs: Sequence[Tensor], retain_graph: bool = False
+) -> list[Tensor]:
+    """Return the gradients of the sum of all results; zeros where nothing depends on an input."""
+    leaves = [x for result in results for x in all_leaves(result)]
+    leaves = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
+    total = sum((x.sum() for x in leaves), torch.zeros(()))
+    found: Sequence[Tensor | None] = [None] * len(inputs)
+    if leaves and inputs:
+        found = torch.autograd.grad(total, inputs, retain_graph=retain_graph, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found)]
 
 
 def has_hooks(algo: RlAlgorithm, tensors: Sequence[Tensor]) -> bool:

@@ -23,6 +23,8 @@ from rlpyt.experiments import population
 from rlpyt.experiments.api import options_of
 from rlpyt.experiments.population import PopulationError, seeds_of, train_population
 from rlpyt.experiments.run import train
+from rlpyt.models.dqn import dueling
+from rlpyt.models.utils import scale_grad
 from rlpyt.replays.memory import ReplayTooLarge
 from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging import logger
@@ -325,6 +327,21 @@ def test_the_comparison_finds_planted_defects(tmp_path, monkeypatch, mutant):
     monkeypatch.setattr(place, name, function)
     found = [final for *_, final in together(paths)]
     assert max(min(distance(x, y) for y in found) for x in expected) > 1e-5
+
+
+def test_gradients_that_differ_are_noticed_at_the_first_evaluation(tmp_path, monkeypatch):
+    """Of a function whose result is right, such as one that scales gradients where it sees any."""
+
+    def scaled(x, scale):
+        return scale_grad(x, scale) if torch.is_grad_enabled() and x.requires_grad else x
+
+    monkeypatch.setattr(dueling, "_scaled", scaled)
+    runs = {tmp_path / f"seed_{seed}": options_for("rainbow", seed) for seed in (3, 5)}
+    with pytest.warns(UserWarning, match=r"DQN.loss .*gradients differ by 0\.4.*\((weight|bias)\)"):
+        finals = {seed: final for seed, _, final in together(runs)}
+    for seed in (3, 5):
+        expected = alone(options_for("rainbow", seed), tmp_path / f"{seed}")
+        assert distance(finals[seed], expected) == 0
 
 
 def test_what_cannot_be_evaluated_at_once_is_evaluated_apart(tmp_path, monkeypatch):
