@@ -40,6 +40,8 @@ def compiled_function(function: Callable[..., Any], device: str = "cpu") -> Call
     """
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
+    dynamo: Any = torch._dynamo
+    dynamo.config.skip_nnmodule_hook_guards = False  # notice hooks that are registered later
     if os.environ.get(CACHE) in (None, default_cache_dir()):  # the latter is set by torch itself
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         os.environ[CACHE] = str(Path(cache) / "rlpyt" / "inductor")
@@ -231,9 +233,8 @@ class CompiledUpdate:
         """Take the steps of one update; see `ReplayAlgo.update`."""
         algo = self.algo
         self._moved = False
-        if algo.update_counter < self._first or torch.is_inference_mode_enabled():
-            return self.plain(batch)
-        if self._has_hooks():
+        early = algo.update_counter < self._first
+        if early or torch.is_inference_mode_enabled() or self._has_hooks():
             return self.plain(batch)
         due = (algo.update_counter + 1) % algo.target_update_interval == 0
         moves = due and algo.target_update_tau < 1  # a copy is rare and not worth a kind of update

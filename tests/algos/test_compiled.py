@@ -329,6 +329,20 @@ def test_hooks_are_called_although_compiled_code_would_not(kind):
     assert algo.update.n_compilations == 1
 
 
+@pytest.mark.parametrize("kind", ["tensor", "forward"])
+def test_compiled_losses_call_hooks_that_are_registered_later(kind):
+    found = []
+    for compile in (None, "loss"):
+        algo, called = ready("dqn", compile), []
+        updates(algo, 2)
+        layer = next(m for m in algo.agent.model.modules() if isinstance(m, torch.nn.Linear))
+        registered(kind, layer, called)
+        updates(algo, 2)
+        found.append((state_of(algo), called))
+    assert_close(found[1][0], found[0][0])
+    assert found[1][1] == found[0][1] != []
+
+
 def test_without_a_compiler_it_continues_with_one_warning(monkeypatch):
     plain = ready("sac", compile=None)
     monkeypatch.setattr(torch, "compile", _without_compiler)
