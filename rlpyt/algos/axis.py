@@ -430,7 +430,7 @@ def first_gradients(
     total = sum((x.sum() for x in leaves), torch.zeros(()))
     found: Sequence[Tensor | None] = [None] * len(inputs)
     if leaves and inputs:
-        found = torch.autograd.grad(total, inputs, retain_graph=retain_graph, allow_unused=True)
+        found = gradients_of(total, inputs, retain_graph)
     return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found)]
 
 
