@@ -215,6 +215,8 @@ class StackedStep:
         decoupled = fused is torch._fused_adamw_
         if any(not x["fused"] or x["decoupled_weight_decay"] != decoupled for x in options[0]):
             return False
+        if any(step.has_step_hooks for step in self._steps):
+            return False
         n = sum(map(len, trained))
         if not self._stack_states(optimizers, trained):
             return False

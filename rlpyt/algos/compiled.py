@@ -60,9 +60,11 @@ def compiled_function(function: Callable[..., Any], device: str = "cpu") -> Call
             if chosen is function or not _is_of_compiler(error):
                 raise
             reason = " ".join(str(error).split("\n\n")[0].split())
+            install = "Install a C++ compiler such as g++ (on a GPU also triton), or set"
+            remedy = install if _is_of_backend(error) else "To leave out the attempt, set"
             warnings.warn(
-                f"torch.compile failed, so the run continues without it: {reason:.300}. Install a "
-                "C++ compiler such as g++ (on a GPU also triton), or set compile=None.",
+                f"torch.compile failed, so the run continues without it: {reason:.300}. {remedy} "
+                "compile=None.",
                 stacklevel=2,
             )
             chosen = function
@@ -75,6 +77,13 @@ def _is_of_compiler(error: Exception) -> bool:
     from torch._dynamo.exc import TorchDynamoException
 
     return isinstance(error, TorchDynamoException)
+
+
+def _is_of_backend(error: Exception) -> bool:
+    """Return True if the function was traced, and the code made of it could not be compiled."""
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    return isinstance(error, BackendCompilerFailed)
 
 
 class TracedStep(GradientStep):
@@ -275,13 +284,14 @@ class CompiledUpdate:
             for step in self.steps
             for p in step.parameters
         ]
-        if not (any(own) or any(self._hooks)):
+        of_steps = any(step.has_step_hooks for step in self.steps)
+        if not (of_steps or any(own) or any(self._hooks)):
             return False
         if not self._warned_of_hooks:
             self._warned_of_hooks = True
             warnings.warn(
                 "Updates are not compiled while hooks are registered with parameters or modules of "
-                "the agent, since compiled code does not call them.",
+                "the agent or steps of its optimizer, since compiled code does not call them.",
                 stacklevel=4,
             )
         return True

@@ -177,6 +177,12 @@ class GradientStep:
                 f"networks that share one model here ({', '.join(joined)}). Use another OptimCls."
             )
 
+    @property
+    def has_step_hooks(self) -> bool:
+        """Return True if others have registered hooks with steps of the torch optimizer."""
+        before = self.optimizer._optimizer_step_pre_hooks
+        return bool(before) or len(self.optimizer._optimizer_step_post_hooks) > bool(self.vectors)
+
     def set_learning_rate(self, name: str, value: float) -> None:
         """Set a learning rate, by its name; warn if other code has changed the optimizer's."""
         for i, group in enumerate(self.optimizer.param_groups):

@@ -289,8 +289,9 @@ def test_moments_that_are_cleared_begin_at_zero(name, one):
     assert_close(found[1], found[0])
 
 
-def registered(kind, layer, called):
-    """Register a hook that changes gradients of a layer, or halves its input; return its handle."""
+def registered(kind, algo, called):
+    """Register a hook that changes a layer, its gradients or its input; return its handle."""
+    layer = next(m for m in algo.agent.model.modules() if isinstance(m, torch.nn.Linear))
 
     def halve(x, *args):
         called.append(kind)
@@ -300,7 +301,12 @@ def registered(kind, layer, called):
         called.append(kind)
         p.grad *= 2
 
+    def shrink(*_):
+        called.append(kind)
+        layer.weight.data.mul_(0.5)
+
     return {
+        "step": lambda: algo.optimizer.register_step_post_hook(shrink),
         "tensor": lambda: layer.weight.register_hook(halve),
         "accumulated": lambda: layer.weight.register_post_accumulate_grad_hook(double),
         "forward": lambda: layer.register_forward_pre_hook(halve),
@@ -308,14 +314,13 @@ def registered(kind, layer, called):
     }[kind]()
 
 
-@pytest.mark.parametrize("kind", ["tensor", "accumulated", "forward", "backward"])
+@pytest.mark.parametrize("kind", ["tensor", "accumulated", "forward", "backward", "step"])
 def test_hooks_are_called_although_compiled_code_would_not(kind):
     found = []
     for compile in (None, "update"):
         algo, called = ready("dqn", compile), []
         updates(algo, 3)
-        layer = next(m for m in algo.agent.model.modules() if isinstance(m, torch.nn.Linear))
-        handle = registered(kind, layer, called)
+        handle = registered(kind, algo, called)
         if compile:
             with pytest.warns(UserWarning, match="not compiled while hooks"):
                 updates(algo, 2)
@@ -335,8 +340,7 @@ def test_compiled_losses_call_hooks_that_are_registered_later(kind):
     for compile in (None, "loss"):
         algo, called = ready("dqn", compile), []
         updates(algo, 2)
-        layer = next(m for m in algo.agent.model.modules() if isinstance(m, torch.nn.Linear))
-        registered(kind, layer, called)
+        registered(kind, algo, called)
         updates(algo, 2)
         found.append((state_of(algo), called))
     assert_close(found[1][0], found[0][0])

@@ -1114,3 +1114,25 @@ def test_hooks_of_modules_and_tensors_are_called_for_each_agent(tmp_path):
     runs = [options_for("ppo-sgd", seed) for seed in (3, 4)]
     assert_each_equals_its_own(tmp_path, runs, [Scales(counts)])
     assert counts[3] == counts[4] > 20
+
+
+class HalvesAfterSteps(Hook):
+    """Halves the first parameter after each step of the optimizer."""
+
+    def on_start(self, runner):
+        """Register the hook."""
+        algo = runner.algo
+        optimizer = algo.optimizer or next(iter(algo.steps.values())).optimizer
+
+        def halve(*_):
+            with torch.no_grad():
+                optimizer.param_groups[0]["params"][0].mul_(0.5)
+
+        optimizer.register_step_post_hook(halve)
+
+
+@pytest.mark.parametrize("pair", ["dqn", "crossq"])
+def test_hooks_of_an_optimizers_steps_are_called_for_each_agent(tmp_path, pair):
+    """Also beside our own, which keeps weights at length 1 in CrossQ."""
+    runs = [options_for(pair, seed, algo={"optim_kwargs": {"eps": 0.1}}) for seed in (3, 4)]
+    assert_each_equals_its_own(tmp_path, runs, [HalvesAfterSteps()])
