@@ -5,12 +5,12 @@
     python -m benchmarks.learning --only pong        # Atari: hours
     python -m benchmarks.learning --report           # run nothing; write tables and figures
 
-An experiment is one command, run once per seed. Runs are written to data/results. The settings,
-curve, evaluation, commit and machine of a finished run are saved in benchmarks/results/learning,
-and it is not run again; delete its directory there to repeat it. A run that was interrupted is
-started again. ``--report`` updates the tables of docs/results.md, between the comments that name
-them, and draws docs/images. A table contains only experiments with data of all seeds;
-``tests/test_results_page.py`` compares page and data.
+An experiment is one command, run once per seed. Runs are written to data/results, and one that
+was interrupted goes on from its last checkpoint. The settings, curve, evaluation, commit and
+machine of a finished run are saved in benchmarks/results/learning, and it is not run again; delete
+its directory in both places to repeat it. ``--report`` updates the tables of docs/results.md,
+between the comments that name them, and draws docs/images. A table contains only experiments with
+data of all seeds; ``tests/test_results_page.py`` compares page and data.
 """
 
 from __future__ import annotations
@@ -567,11 +567,12 @@ def run(experiment: Experiment, seed: int) -> None:
     directory, kept = experiment.directory(seed), experiment.kept(seed)
     if (kept / "evaluation.json").exists():
         return
-    if directory.exists():  # of a run that was interrupted
+    ours = experiment.program == "rlpyt.cli.main"
+    if directory.exists() and not ours:  # of a run that was interrupted
         shutil.rmtree(directory)
     words = [*shlex.split(experiment.command), "--seed", str(seed)]
     print(f"$ {experiment.command_line} --seed {seed}", flush=True)
-    extra = ["--no-video"] if experiment.program == "rlpyt.cli.main" else []
+    extra = ["--no-video", "--resume", "auto"] if ours else []
     subprocess.run(
         [sys.executable, "-m", experiment.program, *words, "--run-dir", directory, *extra],
         check=True,
@@ -586,8 +587,8 @@ def run_together(experiment: Experiment) -> None:
     if not missing:
         return
     directory = RUNS / experiment.name / "together"
-    shutil.rmtree(directory, ignore_errors=True)
     words = ["--seeds", ",".join(map(str, missing)), "--torch-threads", "1", "--no-video"]
+    words += ["--resume", "auto"]
     print(f"$ {experiment.command_line} {shlex.join(words)}", flush=True)
     program = [sys.executable, "-m", experiment.program, *shlex.split(experiment.command)]
     subprocess.run([*program, *words, "--run-dir", directory], check=True, cwd=ROOT)
