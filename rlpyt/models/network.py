@@ -268,7 +268,6 @@ class VectorModel(Network):
         cls, base = type(self), VectorModel
         reads = cls.encode is base.encode and cls.read is base.read
         self._is_plain = self._is_vector and reads and cls.recurrent_layer is base.recurrent_layer
-        self._is_stock = reads and cls.forward is base.forward
 
     @AssignableProperty
     def _obs_ndim(self) -> int:
@@ -364,9 +363,9 @@ class VectorModel(Network):
         """Return ``forward`` over numpy arrays [B, ...]; see `rlpyt.models.numpy_forward`.
 
         ``None`` if the model has a memory, ``heads`` cannot be translated, a subclass overrides
-        other methods, or ``reads_in_numpy`` is False.
+        methods that it calls, or ``reads_in_numpy`` is False.
         """
-        if not self._is_stock or self._has_core or not self.reads_in_numpy:
+        if self._has_core or not self.reads_in_numpy:
             return None
         normalization = self.normalization if self.normalize_observation else None
         return numpy_forward_of(self, self._observation_shape, normalization, live)

@@ -1,11 +1,13 @@
 """MLPs evaluated in numpy: for a few rows, several times faster than in torch.
 
 A torch operation on eight rows costs more in dispatch than in arithmetic. `numpy_forward_of` traces
-a model's ``heads`` by torch.fx, to find towers (MLPs of linear layers and nonlinearities) and
-operations on their outputs. `NumpyForward` copies the weights once in the layout that is fastest
-for numpy (transposed) and evaluates all towers layer by layer into preallocated buffers: one
-``dot`` for each tower, then one addition of all biases and one call of the nonlinearity for all
-towers. The operations follow, in place if nothing else reads their input.
+the ``heads`` of a model of rlpyt by torch.fx, to find towers (MLPs of linear layers and
+nonlinearities) and operations on their outputs. Custom ``heads`` act in torch: a trace would make
+constants of whatever they read besides layers and parameters. `NumpyForward` copies the weights
+once in the layout that is fastest for numpy (transposed) and evaluates all towers layer by layer
+into preallocated buffers: one ``dot`` for each tower, then one addition of all biases and one call
+of the nonlinearity for all towers. The operations follow, in place if nothing else reads their
+input.
 
 CartPole's two towers of 64 x 64 with softmax take, on one core and for 4 / 8 / 32 rows, 12 / 13 /
 20 us, and 6 to 9 more if the parameters are read in every call; plain numpy takes 24 / 28 / 43,
@@ -224,10 +226,6 @@ def _merge_activations(
     return [(f, out) for f, out in zip(functions, outs) if f is not None]
 
 
-class _Untranslatable(Exception):
-    """Raised if a model has an operation that cannot be translated to numpy."""
-
-
 def numpy_forward_of(
     model: nn.Module,
     observation_shape: Shape,
@@ -243,8 +241,8 @@ def numpy_forward_of(
         live: see `NumpyForward`.
 
     Returns:
-        The function, refreshed; ``None`` for other devices or dtypes, hooks, or operations that are
-        not in ``OPERATIONS``.
+        The function, refreshed; ``None`` for other devices or dtypes, hooks, methods that are not
+        rlpyt's, or operations that are not in ``OPERATIONS``.
     """
     cache = model.__dict__.setdefault("_numpy_forward", {})
     function, structure = cache.get(live, (None, None))
@@ -276,21 +274,25 @@ class _Structure:
         ]
         self._tables += attributes
         self._hooks = [h for m in modules for h in (m._forward_hooks, m._forward_pre_hooks)]
-        self._had_hooks = any(self._hooks)
+        self._own = [*map(vars, modules)]
+        self._was_changed = self._is_changed()
         self._entries = [*chain.from_iterable(map(dict.values, self._tables))]
         self._parameters = [p for m in modules for p in m._parameters.values() if p is not None]
         self._addresses = [*map(torch.Tensor.data_ptr, self._parameters)]
 
     def is_current(self) -> bool:
-        """Return True if nothing was replaced, moved in memory, or given a hook."""
+        """Return True if nothing was replaced, moved in memory, or given a hook or method."""
         entries = [*chain.from_iterable(map(dict.values, self._tables))]
         return (
             len(entries) == len(self._entries)
             and all(map(operator.is_, entries, self._entries))
             and [*map(torch.Tensor.data_ptr, self._parameters)] == self._addresses
-            and not self._had_hooks
-            and not any(self._hooks)
+            and not self._was_changed
+            and not self._is_changed()
         )
+
+    def _is_changed(self) -> bool:
+        return any(self._hooks) or any("forward" in own for own in self._own)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
@@ -298,7 +300,10 @@ class _Structure:
 
 def _is_unsupported(model: nn.Module) -> bool:
     wrong = any(p.device.type != "cpu" or p.dtype is not torch.float32 for p in model.parameters())
-    return wrong or _has_hooks(model)
+    methods = [getattr(model, name) for name in ("read", "encode", "heads")]
+    methods += [x for m in model.modules() for x in (m.forward, m.__call__)]
+    known = (str(getattr(x, "__module__", "")).startswith(("rlpyt.", "torch.")) for x in methods)
+    return wrong or _has_hooks(model) or not all(known)
 
 
 class _HeadsTracer(fx.Tracer):
@@ -315,11 +320,8 @@ class _HeadsTracer(fx.Tracer):
 
 def _trace(model: nn.Module) -> Program | None:
     """Trace a model's ``heads``; return ``None`` if they cannot be translated."""
-    try:
-        with torch.no_grad():
-            graph = _HeadsTracer().trace(model)
-    except Exception:  # user code, called with proxies instead of tensors
-        return None
+    with torch.no_grad():
+        graph = _HeadsTracer().trace(model)
     program = Program([], [], [], {}, {}, None)
     depths: list[int] = []  # depth of each tower's last layer
     for node in graph.nodes:
@@ -348,13 +350,9 @@ def _trace(model: nn.Module) -> Program | None:
             if node.op == "get_attr":
                 parameter = operator.attrgetter(str(node.target))(model)
                 program.parameters[node.name] = parameter.detach().numpy()
-    widths = {tower: len(layer.bias) for stage in program.stages for tower, layer in stage}
-    trial = [np.zeros((2, widths[tower]), np.float32) for tower in range(len(depths))]
-    try:
-        _bind_tail(program, trial)
-    except _Untranslatable:
-        return None
-    return program if program.stages else None
+            elif node.op != "output" and node.target not in OPERATIONS:
+                return None
+    return program
 
 
 def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
@@ -405,9 +403,6 @@ def _bind_tail(
         program: the traced model.
         regions: outputs of the towers.
         invalid: [B, n], buffer of the mask of invalid actions; ``None``: there is no mask.
-
-    Raises:
-        _Untranslatable: an operation or its arguments are not supported.
     """
     values: dict[fx.Node, Any] = {node: regions[k] for node, k in program.towers.items()}
     if program.mask is not None:
@@ -417,20 +412,15 @@ def _bind_tail(
         if node.op == "get_attr":
             values[node] = program.parameters[node.name]
             continue
-        try:
-            args = fx.node.map_arg(node.args, values.__getitem__)
-            if node.op == "output":
-                results: Any = args[0] if isinstance(args[0], tuple) else args
-                break
-            kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
-            free = tuple(isinstance(arg, fx.Node) and _is_free(arg) for arg in node.args)
-            values[node], step = OPERATIONS[node.target](free, *args, **kwargs)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise _Untranslatable from error
+        args = fx.node.map_arg(node.args, values.__getitem__)
+        if node.op == "output":
+            results: Any = args[0] if isinstance(args[0], tuple) else args
+            break
+        kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
+        free = tuple(isinstance(arg, fx.Node) and _is_free(arg) for arg in node.args)
+        values[node], step = OPERATIONS[node.target](free, *args, **kwargs)
         if step is not None:
             steps.append(step)
-    if not all(isinstance(x, np.ndarray) for x in results):
-        raise _Untranslatable
     return steps, results
 
 
@@ -438,34 +428,22 @@ def _is_free(node: fx.Node) -> bool:
     """Return True if only one node reads this node's array, which it may then overwrite."""
     if node.op == "call_module":
         return len(node.users) == 1
-    if node.op == "get_attr" or node.target in ("expand_as", "expand"):
+    if node.op == "get_attr" or node.target == "expand_as":
         return False
     parts = [user.args[1] for user in node.users if user.target is operator.getitem]
     divided = len(parts) == len(node.users) == len(set(map(str, parts)))
-    alone = len(node.users) == 1 or (divided and node.target in SPLITS)
+    alone = len(node.users) == 1 or (divided and node.target is torch.split)
     source = node.args[0]
-    if OPERATIONS.get(node.target) in VIEWS and isinstance(source, fx.Node):
+    if node.target not in COMPUTED and isinstance(source, fx.Node):  # a view
         return alone and _is_free(source)
     return alone
 
 
 def _view(function: Callable[..., Array]) -> Callable[..., Bound]:
-    def bind(free: Any, x: Any, *args: Any, **kwargs: Any) -> Bound:
-        result = function(x, *args, **kwargs)
-        if not np.shares_memory(result, x):
-            raise _Untranslatable
-        return result, None
-
-    return bind
+    return lambda free, x, *args: (function(x, *args), None)
 
 
-def _same(free: Any, x: Any, dtype: Any = torch.float32) -> Bound:
-    if dtype is not torch.float32:
-        raise _Untranslatable
-    return x, None
-
-
-def _copy(free: Any, x: Any) -> Bound:
+def _same(free: Any, x: Any) -> Bound:
     return x, None  # no copy is needed, since the next call overwrites all results
 
 
@@ -473,9 +451,9 @@ def _item(free: Any, x: Any, index: Any) -> Bound:
     return None if x is None else x[index], None  # there may be no mask
 
 
-def _split_view(free: Any, x: Any, sizes: Any, dim: int = 0) -> Bound:
+def _split_view(free: Any, x: Any, sizes: Any, dim: int) -> Bound:
     if isinstance(sizes, int):
-        sizes = [min(sizes, x.shape[dim] - at) for at in range(0, x.shape[dim], sizes)]
+        sizes = [sizes] * (x.shape[dim] // sizes)
     return tuple(np.split(x, np.cumsum(sizes)[:-1], axis=dim)), None
 
 
@@ -484,25 +462,18 @@ def _unflatten(x: Array, dim: int, sizes: Sequence[int]) -> Array:
     return x.reshape(*x.shape[:dim], *sizes, *x.shape[dim + 1 :])
 
 
-def _flatten(x: Array, start_dim: int = 0) -> Array:
+def _flatten(x: Array, start_dim: int) -> Array:
     start_dim %= x.ndim
     return x.reshape(*x.shape[:start_dim], -1)
 
 
-def _unary(function: Activation) -> Callable[..., Bound]:
-    def bind(free: Any, x: Array) -> Bound:
-        out = x if free[0] else np.empty_like(x)
-        return out, lambda: function(x, out)
-
-    return bind
+def _tanh(free: Any, x: Array) -> Bound:
+    out = x if free[0] else np.empty_like(x)
+    return out, lambda: np.tanh(x, out)
 
 
-def _binary(ufunc: Any, neutral: float) -> Callable[..., Bound]:
+def _binary(ufunc: Any) -> Callable[..., Bound]:
     def bind(free: Any, a: Any, b: Any) -> Bound:
-        if not isinstance(b, np.ndarray) and b == neutral:
-            return a, None
-        if not isinstance(a, np.ndarray) and a == neutral and ufunc in (np.add, np.multiply):
-            return b, None
         shape = np.broadcast_shapes(np.shape(a), np.shape(b))
         fitting = [x for x, is_free in zip((a, b), free) if is_free and np.shape(x) == shape]
         out = fitting[0] if fitting else np.empty(shape, np.float32)
@@ -511,7 +482,7 @@ def _binary(ufunc: Any, neutral: float) -> Callable[..., Bound]:
     return bind
 
 
-def _mean(free: Any, x: Array, dim: int, keepdim: bool = False) -> Bound:
+def _mean(free: Any, x: Array, dim: int, keepdim: bool) -> Bound:
     n = np.float32(x.shape[dim])
     reduce: Any = np.add.reduce
     out = reduce(x, dim, keepdims=keepdim)
@@ -523,9 +494,7 @@ def _mean(free: Any, x: Array, dim: int, keepdim: bool = False) -> Bound:
     return out, mean
 
 
-def _softmax(free: Any, x: Array, dim: int, dtype: Any = torch.float32) -> Bound:
-    if dim not in (-1, x.ndim - 1) or dtype is not torch.float32:
-        raise _Untranslatable
+def _softmax(free: Any, x: Array, dim: int, dtype: torch.dtype) -> Bound:
     out = x if free[0] and (x.ndim == 2 or x.flags.c_contiguous) else np.empty(x.shape, np.float32)
     rows = out if out.ndim == 2 else out.reshape(-1, out.shape[-1])  # a view
     softmax = softmax_in_place(rows)
@@ -552,21 +521,9 @@ def _mask_logits(free: Any, x: Array, invalid: NDArray[np.bool_] | None) -> Boun
     return out, mask
 
 
-def _concatenate(free: Any, parts: Sequence[Array], dim: int = 0) -> Bound:
-    if dim in (-1, 1) and _are_consecutive(parts):  # parts of a split array
-        shape = (len(parts[0]), sum(part.shape[1] for part in parts))
-        return np.lib.stride_tricks.as_strided(parts[0], shape, parts[0].strides), None
+def _concatenate(free: Any, parts: Sequence[Array], dim: int) -> Bound:
     out = np.concatenate(parts, dim)
     return out, lambda: np.concatenate(parts, dim, out=out)
-
-
-def _are_consecutive(parts: Sequence[Array]) -> bool:
-    """Return True if arrays [B, n] are neighboring columns of one array, in order."""
-    if any(part.ndim != 2 or part.strides != parts[0].strides for part in parts):
-        return False
-    starts = [part.__array_interface__["data"][0] for part in parts]
-    ends = [start + part.shape[1] * part.itemsize for start, part in zip(starts, parts)]
-    return starts[1:] == ends[:-1] and ends[-1] - starts[0] <= parts[0].strides[0]
 
 
 def softmax_in_place(x: Array) -> Callable[[], None]:
@@ -592,32 +549,24 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
     return softmax
 
 
-OPERATIONS: dict[Any, Callable[..., Bound]] = {
-    **dict.fromkeys((torch.softmax, nn.functional.softmax, "softmax"), _softmax),
-    **dict.fromkeys((torch.tanh, "tanh", "tanh_"), _unary(np.tanh)),
-    **dict.fromkeys((torch.relu, nn.functional.relu, "relu"), _unary(_relu)),
-    **dict.fromkeys((torch.sigmoid, "sigmoid"), _unary(_sigmoid)),
-    **dict.fromkeys((torch.exp, "exp"), _unary(np.exp)),
-    **dict.fromkeys((operator.add, torch.add, "add"), _binary(np.add, 0)),
-    **dict.fromkeys((operator.sub, torch.sub, "sub"), _binary(np.subtract, 0)),
-    **dict.fromkeys((operator.mul, torch.mul, "mul"), _binary(np.multiply, 1)),
-    **dict.fromkeys((operator.truediv, torch.div, "div"), _binary(np.divide, 1)),
-    **dict.fromkeys((torch.mean, "mean"), _mean),
-    **dict.fromkeys((torch.cat, torch.concat), _concatenate),
-    **dict.fromkeys((torch.split, "split"), _split_view),
+OPERATIONS: dict[Any, Callable[..., Bound]] = {  # of the ``heads`` of rlpyt's models
+    torch.softmax: _softmax,
+    torch.tanh: _tanh,
+    operator.add: _binary(np.add),
+    operator.sub: _binary(np.subtract),
+    operator.mul: _binary(np.multiply),
+    "mean": _mean,
+    torch.cat: _concatenate,
+    torch.split: _split_view,
     operator.getitem: _item,
-    **dict.fromkeys((torch.squeeze, "squeeze"), _view(np.squeeze)),
-    **dict.fromkeys((torch.unsqueeze, "unsqueeze"), _view(np.expand_dims)),
-    **dict.fromkeys(("reshape", "view"), _view(lambda x, *shape: x.reshape(*shape))),
+    "squeeze": _view(np.squeeze),
+    "unsqueeze": _view(np.expand_dims),
     **dict.fromkeys((torch.unflatten, "unflatten"), _view(_unflatten)),
-    **dict.fromkeys((torch.flatten, "flatten"), _view(_flatten)),
+    "flatten": _view(_flatten),
     "expand_as": _view(lambda x, other: np.broadcast_to(x, other.shape)),
-    **dict.fromkeys(("clone", "contiguous", "detach"), _copy),
-    **dict.fromkeys(("float", "to"), _same),
+    **dict.fromkeys(("clone", "float"), _same),
     mask_logits: _mask_logits,
 }
-SPLITS = (torch.split, "split")
-COMPUTED = {
-    OPERATIONS[key] for key in ("softmax", "tanh", "relu", "sigmoid", "exp", "mean", torch.cat)
-} | {OPERATIONS[key] for key in ("add", "sub", "mul", "div")}
-VIEWS = set(OPERATIONS.values()) - COMPUTED
+COMPUTED = (
+    *(torch.softmax, torch.tanh, operator.add, operator.sub, operator.mul, "mean", torch.cat),
+)
