@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlpyt.models.mlp import check_residual, run_layers
+from rlpyt.models.layers import Layers
+from rlpyt.models.mlp import check_residual
 from rlpyt.models.normalization import (
     Normalization,
     RmsNorm,
@@ -201,9 +202,9 @@ class EnsembleMlp(nn.Module):
             rms = partial(RmsNorm, n_members=E)
             kinds: dict[str, Callable[..., Any]]
             kinds = dict(linear=linear, layer=layer_normalization, batch=batch, rms=rms)
-            make = (kinds, nonlinearity_class(nonlinearity), run_layers)
+            make = (kinds, nonlinearity_class(nonlinearity))
             blocks = residual_layers(residual, hidden_sizes, n_in, n_out, *make)
-            self.model = nn.Sequential(*blocks)
+            self.model = Layers(*blocks)
             return
 
         def normalized(size: int) -> list[nn.Module]:
@@ -221,13 +222,13 @@ class EnsembleMlp(nn.Module):
                 layers.append(layer_normalization(b))
             layers += [nonlinearity_class(nonlinearity)(), *normalized(b)]
         layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
-        self.model = nn.Sequential(*layers)
+        self.model = Layers(*layers)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Return [E, N, out] for [N, in]; [N, out] for one MLP or a single ``member``."""
         if member is None and self.columns:
-            return run_layers(self.model, x.mT).mT
-        return run_layers(self.model, x, member)
+            return self.model(x.mT).mT  # type: ignore[no-any-return]
+        return self.model(x, member)  # type: ignore[no-any-return]
 
 
 def split_members(model: nn.Module, n_members: int) -> list[State]:

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlpyt.models.conv2d import Conv2dModel
-from rlpyt.models.mlp import run_layers
 from rlpyt.models.residual import Residual
 from rlpyt.models.utils import conv2d_output_shape
 from rlpyt.utils.checks import whole_number
@@ -90,7 +89,7 @@ class ImpalaModel(Conv2dModel):
             for _ in range(N_BLOCKS):
                 convolutions = [Conv2d(n, n, 3, padding=1) for _ in range(2)]
                 layers = [layer for conv in convolutions for layer in (nn.ReLU(), conv)]
-                self.conv.append(Residual(layers, run_layers))
+                self.conv.append(Residual(layers))
             c = n
         self.conv.append(nn.ReLU())
 

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlpyt.models.layers import Layers
 from rlpyt.models.normalization import (
     Normalization,
     RmsNorm,
@@ -18,15 +17,6 @@ from rlpyt.models.residual import Residual, residual_layers
 from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
-
-# Nonlinearities as functions, for the shortcut of ``run_layers``: (in place, out of place).
-FUNCTIONS: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
-    nn.Tanh: (torch.tanh_, torch.tanh),
-    nn.ReLU: (torch.relu_, torch.relu),
-    nn.Sigmoid: (torch.sigmoid_, torch.sigmoid),
-    nn.Identity: (lambda x: x, lambda x: x),
-}
-
 
 HIDDEN_GAIN = 2**0.5  # keeps variance through ReLU layers
 POLICY_GAIN = 0.01  # the policy is nearly uniform at first
@@ -78,9 +68,9 @@ class MlpModel(nn.Module):
             batch = partial(make_normalization, "batch")
             kinds: dict[str, Callable[..., Any]]
             kinds = dict(linear=nn.Linear, layer=nn.LayerNorm, batch=batch, rms=RmsNorm)
-            make = (kinds, nonlinearity_class(nonlinearity), run_layers)
+            make = (kinds, nonlinearity_class(nonlinearity))
             blocks = residual_layers(residual, sizes, input_size, output_size, *make)
-            self.model = nn.Sequential(*blocks)
+            self.model = Layers(*blocks)
             self._output_size = sizes[-1] if output_size is None else output_size
             return
 
@@ -94,7 +84,7 @@ class MlpModel(nn.Module):
             layers += normalized(n_out)
         if output_size is not None:
             layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))
-        self.model = nn.Sequential(*layers)
+        self.model = Layers(*layers)
         self._output_size = sizes[-1] if output_size is None else output_size
         if orthogonal_gain is not None:
             init_orthogonal(self, HIDDEN_GAIN)
@@ -103,7 +93,7 @@ class MlpModel(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return [*lead, output_size] for [*lead, input_size], with any leading dimensions."""
-        return run_layers(self.model, input)
+        return self.model(input)  # type: ignore[no-any-return]
 
     @property
     def output_size(self) -> int:
@@ -170,68 +160,6 @@ def add_layer_norm(module: nn.Module) -> None:
                 layers.append(nn.LayerNorm(layer.out_features))
         del part[:]
         part.extend(layers)
-
-
-def run_layers(model: nn.Sequential, x: Tensor, member: int | None = None) -> Tensor:
-    """Apply layers in order, as ``model(x)`` would.
-
-    Small networks spend much of their time in ``nn.Module.__call__`` (two MLPs of 64 x 64 at 8 rows
-    take 110 us with it, 75 us without). Linear layers, known nonlinearities and layers with members
-    are therefore called as functions unless they have hooks, everything else as modules.
-
-    Args:
-        model: the layers.
-        x: input of the first layer.
-        member: index of the member to apply, in layers that have members (``has_members``).
-    """
-    chosen = () if member is None else (member,)
-    if torch.compiler.is_compiling():
-        for layer in model:
-            if type(layer) is nn.ReLU:
-                x = _compiled_relu(x)  # type: ignore[no-untyped-call]
-            else:
-                x = layer(x, *(chosen if hasattr(layer, "has_members") else ()))
-        return x
-    writable = False  # True if x is not referenced elsewhere and may be overwritten
-    layers: Iterable[nn.Module] = model._modules.values()  # type: ignore[assignment]
-    for layer in layers:
-        functions = FUNCTIONS.get(type(layer))
-        backward = layer._backward_hooks or layer._backward_pre_hooks
-        if backward or layer._forward_hooks or layer._forward_pre_hooks:
-            x, writable = layer(x, *(chosen if hasattr(type(layer), "has_members") else ())), False
-        elif functions is not None:
-            x = functions[0 if writable else 1](x)
-        elif type(layer) is nn.Linear:
-            parameters = layer._parameters
-            x = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
-            writable = True
-        elif hasattr(type(layer), "has_members"):  # outputs are new memory
-            x, writable = layer.forward(x, *chosen), True
-        else:
-            x, writable = layer(x), False
-    return x
-
-
-class _Relu(torch.autograd.Function):
-    """ReLU whose derivative is computed from its output, as a float.
-
-    When compiled, torch's ReLU stores a mask of bools for the backward pass, which torch 2.13's CPU
-    code writes one by one: 3.4 ms for 2 x 256 x 256 of them.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = torch.relu(x)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:  # type: ignore[override]
-        (y,) = ctx.saved_tensors
-        return grad_output * torch.sign(y)
-
-
-_compiled_relu = _Relu.apply
 
 
 def value_of(head: nn.Module | None, features: Tensor) -> tuple[Tensor, ...]:

@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import fx, nn
 
+from rlpyt.models.layers import Layers
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.normalization import BatchRenorm1d
@@ -35,7 +36,7 @@ from rlpyt.utils.buffer import Arrays
 Array = NDArray[np.float32]
 Activation = Callable[[Array, Array], Any]  # (input, output)
 Step = Callable[[], Any]
-CONTAINERS = (MlpModel, nn.Sequential)
+CONTAINERS = (MlpModel, Layers, nn.Sequential)
 MAX_LOOP_COLUMNS = 4  # up to this number, a loop over columns is faster than a reduction
 
 _ZERO = np.zeros((), np.float32)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from rlpyt.models.layers import Layers
 from rlpyt.models.unit_norm import unit
 from rlpyt.utils.names import UnknownName
 
@@ -46,19 +47,17 @@ class Residual(nn.Module):
 
     Args:
         layers: the layers.
-        run: applies an ``nn.Sequential``, optionally only to one member.
     """
 
     has_members = True
 
-    def __init__(self, layers: Sequence[nn.Module], run: Callable[..., Tensor]) -> None:
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.model = nn.Sequential(*layers)
-        self._run = run
+        self.model = Layers(*layers)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Return the sum, in the shape of x."""
-        return x + self._run(self.model, x, member)
+        return x + self.model(x, member)  # type: ignore[no-any-return]
 
 
 def residual_layers(
@@ -68,7 +67,6 @@ def residual_layers(
     n_out: int | None,
     layers: Mapping[str, Make],
     nonlinearity: Make,
-    run: Callable[..., Tensor],
 ) -> list[nn.Module]:
     """Return an MLP with a residual block for each hidden size, with the paper's initial weights.
 
@@ -80,7 +78,6 @@ def residual_layers(
         layers: functions that make a layer: "linear", and "layer", "batch" and "rms", which are
             normalizations.
         nonlinearity: makes a nonlinearity.
-        run: see `Residual`.
 
     Raises:
         UnknownName: there is no such kind.
@@ -122,7 +119,7 @@ def residual_layers(
 
     model = [norm("batch", n_in)] if form.is_unit else []
     model += [linear(n_in, H), *built(form.before)]
-    model += [*(Residual(built(form.block), run) for _ in sizes), *built(form.after)]
+    model += [*(Residual(built(form.block)) for _ in sizes), *built(form.after)]
     if n_out is not None:
         model.append(done(_initialized(layers["linear"](H, n_out), orthogonal)))
     return model

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from rlpyt.models.mlp import MlpModel, run_layers
+from rlpyt.models.layers import Layers
+from rlpyt.models.mlp import MlpModel
 
 IN = 5
 
@@ -38,7 +39,7 @@ def test_shortcut_equals_the_modules(nonlinearity):
     model = MlpModel(IN, [7, 6], 3, nonlinearity)
     for lead in ((), (4,), (2, 3)):
         x = torch.randn(*lead, IN)
-        assert torch.equal(model(x), model.model(x))
+        assert torch.equal(model(x), nn.Sequential(*model.model)(x))
 
 
 def test_shortcut_respects_hooks_and_parametrizations():
@@ -48,14 +49,19 @@ def test_shortcut_respects_hooks_and_parametrizations():
     model(x)
     assert len(seen) == 1
     handle.remove()
+    handle = model.model.register_forward_hook(lambda module, args, out: 2 * out)
+    torch.testing.assert_close(model(x), 2 * plain)
+    handle.remove()
     handle = model.model[0].register_full_backward_pre_hook(lambda module, grads: (0 * grads[0],))
     model(x).sum().backward()
     assert not model.model[0].weight.grad.any() and model.model[2].weight.grad.any()
     handle.remove()
     model.model[0].register_forward_pre_hook(lambda module, args: (2 * args[0],))
     torch.testing.assert_close(model(x), plain_of(model, 2 * x))
+    model.model[1].forward = lambda input: 3 * input
+    torch.testing.assert_close(model(x), plain_of(model, 2 * x))
     normed = nn.utils.parametrizations.weight_norm(copy.deepcopy(MlpModel(IN, [], 2)).model[0])
-    torch.testing.assert_close(run_layers(nn.Sequential(normed), x), normed(x))
+    torch.testing.assert_close(Layers(normed)(x), normed(x))
     assert not torch.equal(model(x), plain)
 
 
