@@ -18,7 +18,7 @@ import numpy as np
 METADATA = "rlpyt"  # key of the metadata in a file
 MISSING_REWARD = (
     "act must get the reward of the previous step after the first step of an episode, since the "
-    "agent has a memory that reads it. Without it 0 is read, and other actions are chosen. Call "
+    "agent reads it. Without it 0 is read, and other actions are chosen. Call "
     "act(..., reward=reward), or start an episode."
 )
 Array = np.ndarray[Any, Any]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.spaces import action_leaves
 from rlpyt.envs.base import EnvSpaces, built_like
 from rlpyt.envs.tensor import takes_rows
@@ -46,7 +47,7 @@ from rlpyt.spaces.elements import check_first
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.spaces.record import check_spaces
 from rlpyt.utils import torchrun
-from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
@@ -393,6 +394,7 @@ class Run:
         self.itr = max(1, itr)  # at iteration 0 some agents act randomly
         self._null_action = buffer_func(agent.env_spaces.action.null_value(), np.asarray)
         self._bounds = bounds_of(agent.env_spaces.action)
+        self._outputs_need_reward: bool | None = None  # unknown before it was missing
         self._warned = set[int]()  # kinds of warnings of `act` that have been given
         self.reset()
 
@@ -440,7 +442,7 @@ class Run:
                 masks of actions in info: ``{"observation": observation, "action_mask": mask}``.
                 A category alone counts from 0, as in :meth:`env`, whatever its space's start.
             reward: reward received with the observation, 0 at the start of an episode; used only by
-                recurrent agents, which are warned about if it is missing later.
+                recurrent agents and custom models, which are warned about if it is missing later.
             deterministic: take the mode of the distribution instead of a sample; policies without
                 a distribution (DDPG, TD3) then act without exploration noise.
 
@@ -473,7 +475,8 @@ class Run:
                 f"{self.name}: observations must be finite, got {observation!r:.120}. Correct the "
                 "environment, or ignore this if the agent can handle such values."
             )
-        if reward is None and self.agent.recurrent and self.agent.prev_rnn_state is not None:
+        later = self._prev_action is not self._null_action
+        if reward is None and later and 2 not in self._warned and self._reads_reward(observation):
             said[2] = MISSING_REWARD
         for kind, text in enumerate(said):  # once each: texts have numbers, which differ
             if text is not None and kind not in self._warned:
@@ -496,6 +499,19 @@ class Run:
             return to_gym(action_space, action)
         spaces = iter([part for _, part in action_leaves(action_space)])
         return buffer_func(action, lambda leaf: _in_shape_of_env(next(spaces), leaf))
+
+    def _reads_reward(self, observation: Any) -> bool:
+        """Return True if the agent has a memory, or its outputs depend on the previous reward."""
+        if self._outputs_need_reward is None:
+            agent, outputs = self.agent, []
+            custom = not agent.observation_only and type(agent).step is BaseAgent.step
+            for reward in (-1, 0, 1) if custom and not agent.recurrent else ():
+                inputs = buffer_func((observation, self._prev_action, np.float32(reward)), _row)
+                action, _, dist_info = agent.greedy(*inputs)
+                outputs.append([*leaves_of(action), *leaves_of(dist_info)])
+            same = all(torch.equal(x, y) for other in outputs for x, y in zip(outputs[0], other))
+            self._outputs_need_reward = agent.recurrent or not same
+        return self._outputs_need_reward
 
     def play(
         self,

@@ -186,6 +186,36 @@ def test_acting_with_memory_warns_once_if_the_reward_is_missing(tmp_path, recwar
     assert [str(w.message) for w in recwarn if "reward" in str(w.message)] == 2 * [MISSING_REWARD]
 
 
+class Rewarded(torch.nn.Module):
+    """A policy without memory, which may read the previous reward."""
+
+    def __init__(self, observation_shape, output_size, reads=True):
+        super().__init__()
+        self.pi, self.v = torch.nn.Linear(5, output_size), torch.nn.Linear(5, 1)
+        self.reads = reads
+
+    def forward(self, observation, prev_action, prev_reward):
+        reward = prev_reward if self.reads else torch.zeros_like(prev_reward)
+        x = torch.cat([observation, reward.unsqueeze(-1)], -1)
+        return torch.softmax(self.pi(x), -1), self.v(x).squeeze(-1)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_acting_warns_if_a_model_without_memory_misses_the_reward(reads, tmp_path, recwarn):
+    agent = {"model_cls": f"{__name__}:Rewarded", "model": {"reads": reads}}
+    train(tiny("CartPole-v1", agent=agent), tmp_path / "run")
+    run = rlpyt.load(tmp_path / "run")
+    observation = run.env().reset()
+    recwarn.clear()
+    run.act(observation)
+    run.act(observation, 1.0)
+    assert not [w for w in recwarn if "reward" in str(w.message)]
+    for _ in range(2):
+        run.act(observation)
+    found = [str(w.message) for w in recwarn if "reward" in str(w.message)]
+    assert found == [MISSING_REWARD] * reads
+
+
 def test_other_episodes_leave_no_trace_in_the_one_that_is_acted_in(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     settings = dict(agent={"recurrent": True}, algo={"minibatches": 1})
