@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,22 @@ def check_output(path: PathLike) -> Path:
     return output
 
 
+@contextmanager
+def _without_latex(figure: Figure) -> Iterator[None]:
+    """Draw all text of a figure by matplotlib itself, also if its settings ask for LaTeX.
+
+    Names in a run of somebody else would be commands to LaTeX, and so would the settings:
+    matplotlib reads a file "matplotlibrc" in the working directory, which may be such a run.
+    """
+    import matplotlib
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_usetex(False)
+    with matplotlib.rc_context({"text.usetex": False}):  # of ticks, which are made in drawing
+        yield
+
+
 def save(figure: Figure, path: PathLike) -> Path:
     """Save a plot in the format of the path's suffix and create its directory.
 
@@ -151,7 +168,7 @@ def save(figure: Figure, path: PathLike) -> Path:
     """
     output = check_output(path)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(output) as file:
+    with atomic_write(output) as file, _without_latex(figure):
         figure.savefig(file, format=output.suffix[1:].lower())
     return output
 
@@ -169,7 +186,8 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     import matplotlib
 
     buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+    settings = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name})
+    with _without_latex(figure), settings:
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]

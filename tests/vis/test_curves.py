@@ -246,3 +246,16 @@ def test_matplotlib_is_only_needed_to_plot(tmp_path, monkeypatch):
 def test_numbers_are_abbreviated():
     values = {0: "0", 0.25: "0.25", -21: "-21", 999: "999", 20000: "20k", 1.5e6: "1.5M", 2e9: "2G"}
     assert {value: short_number(value) for value in values} == values
+
+
+@pytest.mark.parametrize("suffix", style.SUFFIXES)
+def test_no_text_is_given_to_latex(tmp_path, monkeypatch, suffix):
+    """Names of somebody else's run would be commands of it, and so would a sent matplotlibrc."""
+    matplotlib = pytest.importorskip("matplotlib")
+    monkeypatch.setattr("matplotlib.texmanager.subprocess", None)
+    runs = [write_run(tmp_path / name / "run_0", [1, 2, 3]) for name in ("a", r"\input{b}")]
+    with matplotlib.rc_context({"text.usetex": True}):
+        plot_runs(runs, tmp_path / f"curves{suffix}", title=r"\input{/etc/passwd}")
+        figure = curves.draw_curves(curves.read_runs(*runs))
+        assert "<svg" in style.inline_svg(figure, "curves", "curves")
+        assert matplotlib.rcParams["text.usetex"]
