@@ -21,8 +21,8 @@ from rlpyt.errors import DamagedFile, RlpytError, UntrustedFile, itr_of
 from rlpyt.experiments.registry import origin
 from rlpyt.utils.logging.console import printable
 from rlpyt.utils.processes import summary_of
-from rlpyt.utils.recorded import main_name
-from rlpyt.utils.signed import is_signed, leaves, read_json
+from rlpyt.utils.recorded import BASE64, main_name
+from rlpyt.utils.signed import is_signed, read_json
 from rlpyt.utils.text import digits
 
 _PARTS = ("agents", "algos", "curricula", "distributions", "envs", "es", "models", "replays")
@@ -72,6 +72,7 @@ LIMITS = (
     (r"n_workers|n_actors|ranks|\w*threads|\w*n_gpu|\w*layers|\w*blocks|\w*heads|\w*stack", 128),
     (r"\w*ensemble|\w*critics|\w*members|\w*repeat\w*", 128),
     (r"(n|num)_(?!steps)\w+", 10_000),
+    (r"args", 4096),  # of a partial function, whose names are not in the file
     (r"batch_T|max_decorrelation_steps|eval_episodes|eval_max_trajectories", 100_000),
 )
 MAX_ITEMS = 128
@@ -109,7 +110,7 @@ def read_described(
 def check(path: Path, document: Mapping[str, Any]) -> None:
     """Check all names, paths and numbers of a document; raises as `read_described` does."""
     layers: dict[str, list[float]] = {}
-    for place, value in leaves(document):
+    for place, value in _named_leaves(document):
         try:
             _check_leaf(place, value)
         except (ValueError, ImportError) as error:
@@ -122,16 +123,39 @@ def check(path: Path, document: Mapping[str, Any]) -> None:
         name = keys.rpartition(".")[2]
         limit = next((most for names, most in LIMITS if re.fullmatch(names, name)), None)
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and limit is not None and abs(value) > limit:
+        if number and limit is not None and not abs(value) <= limit:  # also NaN
             raise DamagedFile(_too_much(path, f"{place}={value!r:.20}", f"at most {limit:,}"))
+        sizes = name.endswith("sizes") or name == "args"
+        if (sizes or limit is not None) and str(value).startswith(BASE64):
+            raise DamagedFile(_too_much(path, f"{place} in base64", "numbers in a list"))
         found = map(digits, re.findall(r"\[(\d+)\]", place))
         if any(at is None or at >= MAX_ITEMS for at in found):
             raise DamagedFile(_too_much(path, keys, f"a list of at most {MAX_ITEMS} items"))
-        if number and name.endswith("sizes"):
+        if number and sizes:
             layers.setdefault(keys, []).append(value)
-    for keys, sizes in layers.items():
-        if sum(a * b for a, b in pairwise(sizes)) > MAX_WEIGHTS:
+    for keys, widths in layers.items():
+        if sum(a * b for a, b in pairwise(widths)) > MAX_WEIGHTS:
             raise DamagedFile(_too_much(path, keys, f"layers of at most {MAX_WEIGHTS:,} weights"))
+
+
+def _named_leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what `leaves` does, tuples, arrays and items of dictionaries at the place they take.
+
+    ``rlpyt.utils.recorded`` builds them from marked dictionaries, whose keys are not their names.
+    """
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _named_leaves(item, f"{place}[{at}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            unnamed = key in ("$tuple", "$array")
+            yield from _named_leaves(item, place if unnamed else f"{place}.{key}".lstrip("."))
+            pairs = item if key == "$items" and isinstance(item, list) else []
+            for pair in pairs:
+                if isinstance(pair, list) and len(pair) == 2:
+                    yield from _named_leaves(pair[1], f"{place}.{pair[0]}".lstrip("."))
+    else:
+        yield place, value
 
 
 def allowed_part(name: str) -> Any:

@@ -14,7 +14,7 @@ import torch
 import rlpyt
 from rlpyt.cli.main import main
 from rlpyt.envs.gym import make
-from rlpyt.errors import DamagedFile, RlpytError
+from rlpyt.errors import DamagedFile, RlpytError, UntrustedFile
 from rlpyt.experiments import hub, trust
 from rlpyt.experiments.options import RunOptions, read_config
 from rlpyt.experiments.push import write_model
@@ -175,6 +175,7 @@ CONFIGS = {
 SHELL = dict(entry_point="os:system", kwargs={"command": "touch marker"})
 SPEC = call("gymnasium.envs.registration:EnvSpec", id="X-v0", **SHELL)
 HANDLER = "torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler"
+MLP = {"$partial": {"$name": "rlpyt.models.mlp:MlpModel"}, "kwargs": {}}
 PARTIAL = {"$partial": {"$name": "os:system"}, "args": ["touch marker"], "kwargs": {}}
 # By name: changes of parts.json.
 PARTS = {
@@ -395,6 +396,29 @@ def test_only_known_parts_take_paths():
             if own and trust._is_class_of_part(cls):
                 found |= {x for x in inspect.signature(cls).parameters if PATHS.search(x)}
     assert found == {"checkpoint_dir"}  # which is replaced
+
+
+@pytest.mark.parametrize(
+    "given,named",
+    [
+        ({"hidden_sizes": {"$tuple": [9000, 9]}}, r"hidden_sizes\[0\]=9000"),
+        ({"$items": [["hidden_sizes", [9000, 9]]]}, r"hidden_sizes\[0\]=9000"),
+        ({"hidden_sizes": {"$array": [9000, 9], "dtype": "<i8", "shape": [2]}}, "sizes.*=9000"),
+        ({"hidden_sizes": {"$array": "base64,AAA=", "dtype": "<i8", "shape": [2]}}, "in base64"),
+        ({"model": {**MLP, "args": [4, [9000, 9]]}}, r"model.args\[1\]\[0\]=9000"),
+        ({"model": {**MLP, "args": [4, [4096] * 128]}}, "model.args.*at most 100,000,000 w"),
+        ({"batch_B": float("nan")}, "batch_B=nan"),
+    ],
+)
+def test_limits_hold_in_every_form_of_a_value(given, named):
+    with pytest.raises(DamagedFile, match=f"asks for .*{named}"):
+        trust.check(Path("x"), {"agent": {"kwargs": given}})
+
+
+@pytest.mark.parametrize("value", [{"$tuple": ["wandb"]}, {"$items": [["loggers", ["wandb"]]]}])
+def test_trackers_are_refused_in_every_form_of_a_value(value):
+    with pytest.raises(UntrustedFile, match="to a server"):
+        trust.check(Path("x"), {"loggers": value})
 
 
 @pytest.mark.parametrize("key", ["x[" + "9" * 5000 + "]", "x[100000000]"])
