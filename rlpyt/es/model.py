@@ -11,7 +11,7 @@ from torch.nn.utils import parameters_to_vector
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
-from rlpyt.models.numpy_forward import ACTIVATIONS
+from rlpyt.models.numpy_forward import ACTIVATIONS, is_supported
 from rlpyt.models.observation import flatten_numpy
 from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -99,12 +99,13 @@ class Population(nn.Module):
 
 def _layers_of(policy: Any) -> list[nn.Module] | None:
     """Return the layers if numpy can evaluate all of them, else ``None``."""
-    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in policy.modules())
-    if type(policy) is not EsPolicyModel or hooked or not policy.reads_in_numpy:
+    if type(policy) is not EsPolicyModel or not (policy.reads_in_numpy and is_supported(policy)):
         return None
     layers = list(policy.mlp.model)
-    known = all(type(layer) is nn.Linear or type(layer) in ACTIVATIONS for layer in layers)
-    return layers if known else None
+    known = (
+        type(x) in ACTIVATIONS or (type(x) is nn.Linear and x.bias is not None) for x in layers
+    )
+    return layers if all(known) else None
 
 
 def _batched(policy: EsPolicyModel, layers: list[nn.Module], parameters: Array) -> RowPolicies:

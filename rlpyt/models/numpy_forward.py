@@ -248,7 +248,7 @@ def numpy_forward_of(
     cache = model.__dict__.setdefault("_numpy_forward", {})
     function, structure = cache.get(live, (None, None))
     if structure is None or not structure.is_current():
-        program = None if _is_unsupported(model) else _trace(model)
+        program = _trace(model) if is_supported(model) else None
         if program is not None:
             function = NumpyForward(program, observation_shape, normalize, live)
         else:
@@ -299,12 +299,14 @@ class _Structure:
         return type(None), ()
 
 
-def _is_unsupported(model: nn.Module) -> bool:
-    wrong = any(p.device.type != "cpu" or p.dtype is not torch.float32 for p in model.parameters())
+def is_supported(model: nn.Module) -> bool:
+    """Return True for a model on the CPU in float32 without hooks, whose methods are rlpyt's."""
     methods = [getattr(model, name) for name in ("read", "encode", "heads")]
     methods += [x for m in model.modules() for x in (m.forward, m.__call__)]
     known = (str(getattr(x, "__module__", "")).startswith(("rlpyt.", "torch.")) for x in methods)
-    return wrong or _has_hooks(model) or not all(known)
+    right = all(p.device.type == "cpu" and p.dtype is torch.float32 for p in model.parameters())
+    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    return right and not hooked and all(known)
 
 
 class _HeadsTracer(fx.Tracer):
@@ -361,8 +363,6 @@ def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
     layers: list[Layer] = []
     norm: BatchRenorm1d | None = None
     for part in parts:
-        if _has_hooks(part):
-            return None
         if type(part) is nn.Linear:
             bias = torch.zeros(part.out_features) if part.bias is None else part.bias.detach()
             layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), None, norm))
@@ -378,14 +378,10 @@ def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
 
 def _parts_of(module: nn.Module) -> list[nn.Module]:
     """Return a module's parts that are not containers, in order."""
-    if type(module) in CONTAINERS and not _has_hooks(module):
+    if type(module) in CONTAINERS:
         children: Any = module._modules.values()
         return [part for child in children for part in _parts_of(child)]
     return [module]
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 # Operations on the towers' outputs. Each takes a flag for each argument, True if it may overwrite

@@ -40,6 +40,16 @@ def hooked(model):
     return model
 
 
+def patched(model):
+    model.heads = lambda features: 2 * model.mlp(features)
+    return model
+
+
+def unbiased(model):
+    model.mlp.model[0] = nn.Linear(4, model.mlp.model[0].out_features, bias=False)
+    return model
+
+
 MODELS = {
     "tanh": lambda: EsPolicyModel((4,), 3),
     "linear": lambda: EsPolicyModel((4,), 3, hidden_sizes=[]),
@@ -48,6 +58,8 @@ MODELS = {
     "normalized": lambda: EsPolicyModel((4,), 3, normalize_observation=True, norm_obs_clip=1.0),
     "pictures": lambda: EsPolicyModel((2, 2), 3),
     "hooked": lambda: hooked(EsPolicyModel((4,), 3)),
+    "patched": lambda: patched(EsPolicyModel((4,), 3)),
+    "unbiased": lambda: unbiased(EsPolicyModel((4,), 3)),
     "own": lambda: OwnModel((4,), 3),
 }
 
