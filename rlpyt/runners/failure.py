@@ -34,7 +34,7 @@ def save(runner: CheckpointedRunner, error: Exception) -> Path | None:
         Path of what was saved, or ``None``: the error is another one, or nothing can be saved.
     """
     checkpoints = runner.checkpoint_directory()
-    found: dict[str, Any] = dict(message=str(error), itr=runner.itr, inputs=None, samples=None)
+    found: dict[str, Any] = dict(itr=runner.itr, inputs=None, samples=None)
     if isinstance(error, NonFiniteError) and error.update is not None:
         inputs, random = error.update
         found |= {"inputs": [to_dicts(x) for x in inputs], "torch": random}
@@ -43,6 +43,7 @@ def save(runner: CheckpointedRunner, error: Exception) -> Path | None:
     if checkpoints is None or found["inputs"] is found["samples"] is None:
         return None
     try:
+        found["message"] = str(error)
         state: dict[str, Any] = {}
         if runner.updating:
             with runner.paused(after_failure=True):

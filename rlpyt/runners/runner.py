@@ -38,7 +38,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import TRAINING
-from rlpyt.utils.processes import ended_after_error, pin, start_fork_server
+from rlpyt.utils.processes import ended_after_error, pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
 from rlpyt.utils.seed import check_seed, env_seed, make_seed, set_seed, undisturbed
@@ -453,7 +453,7 @@ class MinibatchRlBase(CheckpointedRunner):
         except Exception as error:
             if cause is None or cause is handled:
                 raise
-            cause.add_note(f"While the run ended: {type(error).__name__}: {error}")
+            cause.add_note(f"While the run ended: {summary_of(error)}")
 
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""

@@ -139,6 +139,25 @@ def test_nothing_is_left_by_other_errors(tmp_path):
         replay.main([str(tmp_path)])
 
 
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no message")
+
+
+class FailAfter(Hook):
+    """Hook that raises an error without a message after an iteration."""
+
+    def on_iteration(self, runner, itr):
+        if itr == 3:
+            raise Unprintable
+
+
+def test_an_error_whose_message_raises_is_kept_and_a_checkpoint_saved(tmp_path):
+    with pytest.raises(Unprintable) as raised:
+        run(tmp_path, "ppo", hooks=[FailAfter()], checkpoint_interval_steps=2048)
+    assert "Checkpoint after iteration 3" in "".join(raised.value.__notes__)
+
+
 LEAF = {"type": "a", "fields": ["x"], "parts": [torch.zeros(1)]}
 
 
