@@ -44,7 +44,8 @@ class InfoReader:
             ended: [n] bool, rows whose entries are read from "final_info" if present.
 
         Raises:
-            ValueError: an entry does not have the example's shape, or is not numeric.
+            ValueError: an entry does not have the example's shape, is not numeric, or is a number
+                that the example's dtype cannot hold.
         """
         values = [self._entry(key, info.get(key)) for key in self.keys]
         final = None if ended is None else info.get("final_info")
@@ -64,7 +65,16 @@ class InfoReader:
                 f"info entry {key!r} has shape {array.shape} and dtype {array.dtype}, expected "
                 f"{zeros.shape} numbers. Pass an example of one row: info_keys={{{key!r}: ...}}."
             )
-        return array.astype(zeros.dtype, copy=False)
+        if array.dtype == zeros.dtype:
+            return array
+        converted = array.astype(zeros.dtype)
+        if zeros.dtype.kind in "biu" and not np.array_equal(converted, array):
+            wrong = array[converted != array].flat[0]
+            raise ValueError(
+                f"info entry {key!r} must be {zeros.dtype} numbers like its example, got {wrong}. "
+                f"Pass an example of a type that holds it, e.g. info_keys={{{key!r}: 0.0}}."
+            )
+        return converted
 
 
 def _dtype_of(example: object) -> Any:

@@ -9,6 +9,7 @@ from gymnasium.wrappers import vector as gym_wrappers
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector import UnsupportedVectorEnv, adapt
 from rlpyt.envs.vector.gymnasium_vector import GymnasiumVectorEnv
+from rlpyt.envs.vector.info import InfoReader
 from rlpyt.envs.vector.partial_reset import try_partial_reset
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from tests.envs.vector.vector_parts import SEEDS, CountGym, NativeCount, assert_same, oracle, run
@@ -457,3 +458,17 @@ def test_a_final_observation_of_another_shape_is_refused():
     with pytest.raises(UnsupportedVectorEnv, match=r"float32 of shape \(1,\), expected .*\(2,\)"):
         for _ in range(3):
             envs.step(np.zeros(2, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("example", "value", "held"),
+    [(0, 0.5, False), (np.uint8(0), 300, False), (False, 2, False), (0, 3.0, True), (0.0, 2, True)],
+)
+def test_info_that_its_example_cannot_hold_is_refused(example, value, held):
+    reader = InfoReader(2, {"key": example})
+    assert reader.read({"key": np.array([1, 0])})[0].tolist() == [1, 0]
+    if held:
+        assert reader.read({"key": np.array([1, value])})[0].tolist() == [1, value]
+    else:
+        with pytest.raises(ValueError, match=rf"'key' must be .* got {value}.*info_keys="):
+            reader.read({"key": np.array([1, value])})
