@@ -179,6 +179,11 @@ class LocalPolicy:
         self._noise_torch: torch.Tensor | None = None
         self._policy: FastPolicy | None = None
         self._has_state = agent.recurrent or type(agent).reset_one is not BaseAgent.reset_one
+        # Code of users may keep what it reads, such as the last observation.
+        model: Any = getattr(agent, "model", None)
+        parts = (agent, *getattr(model, "modules", tuple)())
+        known = all(type(x).__module__.startswith(("rlpyt.", "torch.")) for x in parts)
+        self._read: Any = tuple if known else _copied  # a tuple stays as it is
         if isinstance(noise, HeldNoise):
             self._hold = noise.hold
             self.act = self._act_with_held_noise  # type: ignore[method-assign]
@@ -223,7 +228,7 @@ class LocalPolicy:
                 self.agent.reset_one(b)
         if self._noise_torch is not None:
             self.agent.set_noise(self._noise_torch[t])
-        action, agent_info = self.agent.step(*self._inputs)
+        action, agent_info = self.agent.step(*self._read(self._inputs))
         for leaf, new in zip(self._action_leaves, leaves_of(action)):
             leaf[...] = new.numpy()
         for leaf, new in zip(self._info_leaves, leaves_of(agent_info)):
@@ -261,7 +266,11 @@ class LocalPolicy:
     def _value(self, inputs: tuple[Any, ...]) -> Any:
         """Return V, [B] or [B, ...], or a named tuple of them."""
         self.agent.set_group(self.group)
-        return numpify_buffer(self.agent.value(*inputs))
+        return numpify_buffer(self.agent.value(*self._read(inputs)))
+
+
+def _copied(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(buffer_func(x, torch.clone) for x in inputs)
 
 
 class WorkerSemaphores(Protocol):

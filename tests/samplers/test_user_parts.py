@@ -574,3 +574,66 @@ def test_models_may_consume_their_arguments():
     for _ in range(2):
         agent = CategoricalPgAgent(ConsumingModel, model_kwargs=arguments)
         start(SerialSampler, CountEnv, agent).shutdown()
+
+
+class KeepingAgent(CategoricalMlpAgent):
+    """An agent that keeps what it read in the last step, without copying it."""
+
+    last = None
+
+    def step(self, observation, prev_action, prev_reward):
+        action, info = super().step(observation, prev_action, prev_reward)
+        now = (observation, prev_action, prev_reward)
+        if self.last is not None and len(self.last[0]) == len(prev_reward):
+            change = observation - self.last[0]
+            assert ((change == 1) | (observation == 0)).all(), change
+        self.last = now
+        return action, info
+
+
+class KeepingModel(torch.nn.Module):
+    """A model that keeps the last observation."""
+
+    def __init__(self, observation_shape, output_size):
+        super().__init__()
+        self.pi, self.v = torch.nn.Linear(1, output_size), torch.nn.Linear(1, 1)
+        self.last = None
+
+    def forward(self, observation, prev_action, prev_reward):
+        if self.last is not None and self.last.shape == observation.shape:
+            assert ((observation - self.last == 1) | (observation == 0)).all()
+        self.last = observation
+        return torch.softmax(self.pi(observation), -1), self.v(observation).squeeze(-1)
+
+
+KEEPING = {
+    "agent": KeepingAgent,
+    "model": lambda: CategoricalMlpAgent(ModelCls=KeepingModel),
+}
+
+
+class Counting(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.full(1, self.t, np.float32), float(self.t), self.t >= 9, False, {}
+
+
+@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+@pytest.mark.parametrize("kind", KEEPING)
+def test_agents_and_models_may_keep_what_they_have_read(SamplerCls, kind):
+    agent = KEEPING[kind]()
+    sampler = start(SamplerCls, Counting, agent, bootstrap_value=False)
+    try:
+        for itr in range(3):
+            agent.sample_mode(itr)
+            sampler.obtain_samples(itr)
+    finally:
+        sampler.shutdown()
