@@ -9,6 +9,11 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+
+from rlpyt.algos.pg.a2c import A2C
+from rlpyt.algos.pg.losses import value_loss
+from rlpyt.algos.pg.ppo import PPO
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming_from.md"
 OPTIONAL = {"matplotlib", "scipy", "yaml"}  # libraries of extras and of the reader's own
@@ -62,3 +67,14 @@ def test_every_name_of_their_documentation_has_a_row():
     for section, names in documented.items():
         have = {name for own, left, _ in ROWS if own == section for name in left}
         assert set(names) <= have, (section, set(names) - have)
+
+
+@pytest.mark.parametrize("AlgoCls", [PPO, A2C])
+def test_weights_of_value_losses_of_sb3_are_translated(AlgoCls):
+    table = PAGE.with_name("coming_from_sb3.md").read_text(encoding="utf-8")
+    theirs, ours = re.search(r"`vf_coef=([\d.]+)` \| `value_loss_coeff=([\d.]+)`", table).groups()
+    torch.manual_seed(0)
+    value, return_ = torch.randn(5, 3), torch.randn(5, 3)
+    expected = float(theirs) * torch.nn.functional.mse_loss(value, return_)
+    coeff = AlgoCls(value_loss_coeff=float(ours)).value_loss_coeff
+    torch.testing.assert_close(coeff * value_loss(value, return_, None), expected)
