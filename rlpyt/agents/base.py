@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -439,7 +439,7 @@ class BaseAgent(Recorded):
             Actions [B, ...]; the next recurrent state or ``None``; the parameters of the
             distribution, or ``None`` if ``step`` is overridden.
         """
-        if type(self).step is not BaseAgent.step:
+        if self._overrides("step"):
             self.prev_rnn_state = rnn_state
             action, _ = self.step(observation, prev_action, prev_reward)
             return action, self.prev_rnn_state, None
@@ -467,16 +467,14 @@ class BaseAgent(Recorded):
     def fast_policy(self) -> FastPolicy | None:
         """Return a numpy function that acts as ``step`` does; ``None`` if there is none.
 
-        It exists if the model has ``numpy_forward``, the distribution has ``draw``, and the class
-        does not override ``step`` or the methods that it calls. It uses the current parameters, so
-        request it again before each batch.
+        It exists if the model has ``numpy_forward``, the distribution has ``draw``, and neither
+        the class nor this object overrides ``step`` or the methods that it calls. It uses the
+        current parameters, so request it again before each batch.
         """
-        cls, base = type(self), BaseAgent
-        stock = cls.step is base.step and cls._inputs is base._inputs and cls._run is base._run
-        if not (stock and self.fast_acting) or self.recurrent or self.device.type != "cpu":
+        stock = not (self.recurrent or self._overrides("step", "_inputs", "_run"))
+        if not (stock and self.fast_acting) or self.device.type != "cpu":
             return None
-        kind: Any = type(self.distribution)
-        draw = self._numpy_draw() if can_draw(kind) else None
+        draw = self._numpy_draw() if can_draw(self.distribution) else None
         forward = None if draw is None else numpy_forward(self._acting_model())
         if draw is None or forward is None:
             return None
@@ -496,6 +494,11 @@ class BaseAgent(Recorded):
             return action, fields[:-1], fields[-1]
 
         return policy
+
+    def _overrides(self, *names: str) -> bool:
+        """Return True if a method is not that of `BaseAgent`, in the class or in this object."""
+        methods = [getattr(getattr(self, name), "__func__", None) for name in names]
+        return methods != [getattr(BaseAgent, name) for name in names]
 
     def _numpy_draw(self) -> Callable[[Any, Any], Any] | None:
         """Return a numpy function (parameters, noise) -> actions, or ``None``."""
@@ -679,13 +682,13 @@ class BaseAgent(Recorded):
             unwrap_ddp(self.model).load_state_dict(state_dict)
 
 
-@cache
-def can_draw(cls: Any) -> bool:
+def can_draw(distribution: Any) -> bool:
     """Return True if the class that defines ``sample`` also defines the pure ``draw``.
 
     A user's distribution may override only ``sample``; the inherited ``draw`` does not match it.
     """
-    definer = next((c for c in cls.__mro__ if "sample" in vars(c)), object)
+    places = [distribution, *type(distribution).__mro__]
+    definer = next((x for x in places if "sample" in getattr(x, "__dict__", ())), object)
     return "draw" in vars(definer)
 
 

@@ -99,8 +99,7 @@ class _Case(Case):
         other = difference(*found)
         fix = "take the noise that set_noise has set: self._take_noise(lead, device)."
         yield not other, f"two samples from the same noise: {other}", fix
-        kind: Any = type(self.part)
-        if not can_draw(kind):
+        if not can_draw(self.part):
             self.report.note("noise", "no draw: agents do not act in numpy")
             return
         drawn = self.part.draw(numpify_buffer(self.dist_info), noise.numpy())

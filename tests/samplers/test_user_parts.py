@@ -218,6 +218,25 @@ def test_a_distribution_of_ones_own_decides_the_actions():
     assert torch.equal(samples.agent.action, prob.argmax(-1))
 
 
+@pytest.mark.parametrize("patched", ["step", "choose", "sample"])
+def test_a_patched_method_decides_the_actions(patched):
+    agent = agent_for(CountEnv().spaces)
+    sampler = start(SerialSampler, CountEnv, agent)
+    agent.sample_mode(0)
+    stock = getattr(agent.distribution if patched == "sample" else agent, patched)
+    if patched == "step":
+        agent.step = lambda *args: stock(*args)._replace(action=torch.ones(args[-1].shape).long())
+    elif patched == "choose":
+        agent.choose = lambda *args: (0 * (choice := stock(*args))[0] + 1, *choice[1:])
+    else:
+        agent.distribution.sample = lambda dist_info: 0 * stock(dist_info) + 1
+    samples, _ = sampler.obtain_samples(0)
+    assert (samples.agent.action == 1).all()
+    if patched == "step":
+        inputs = (samples.env.observation[0], samples.agent.action[0], samples.env.reward[0])
+        assert (agent.greedy(*inputs)[0] == 1).all()
+
+
 class FickleEnv(gymnasium.Env):
     """Its first instance tells other things than the next ones."""
 
