@@ -71,25 +71,32 @@ def test_every_run_keeps_settings_curve_evaluation_commit_and_machine(experiment
         assert rows >= min(5, steps // (config.get("log_interval_steps") or steps))
 
 
-def test_only_missing_runs_are_made_and_interrupted_ones_start_again(monkeypatch, tmp_path):
+@pytest.mark.parametrize("ours", [True, False])
+def test_only_missing_runs_are_made_and_interrupted_ones_go_on(ours, monkeypatch, tmp_path):
+    """Runs of another library are started again."""
     monkeypatch.setattr(learning, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(learning, "KEPT", tmp_path / "kept")
     commands = []
 
     def start(command, **kwargs):
-        assert not (tmp_path / "runs/name/run_1").exists()
+        assert (tmp_path / "runs/name/run_1").exists() == ours
         commands.append(command)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(learning.subprocess, "run", start)
-    experiment = learning.Experiment("name", "train ppo CartPole-v1", "475", seeds=(0, 1))
+    program = {} if ours else dict(program="benchmarks.sb3_control")
+    experiment = learning.Experiment(
+        "name", "train ppo CartPole-v1", "475", seeds=(0, 1), **program
+    )
     for path in ("kept/name/run_0", "runs/name/run_1"):
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "kept/name/run_0/evaluation.json").write_text("{}")
     learning.run(experiment, 0)
     with pytest.raises(KeyboardInterrupt):
         learning.run(experiment, 1)
-    assert len(commands) == 1 and {"--seed", "1", "--no-video"} <= set(commands[0])
+    (words,) = commands
+    assert {"--seed", "1"} <= set(words)
+    assert (words[-3:] == ["--no-video", "--resume", "auto"]) == ours
 
 
 def test_missing_seeds_of_a_small_network_are_trained_as_one(monkeypatch, tmp_path):
