@@ -51,11 +51,12 @@ _VARIANTS: dict[str, Parts] = {
         },
     },
     # Palenicek et al. 2026 as far as the paper says: batch normalization, and categorical critics
-    # with weights of constant length. Sizes give its two million parameters.
+    # with weights of constant length. Four layers, which have its two million parameters, learned
+    # HalfCheetah later than two (docs/negative_results.md).
     "xqc": {
         "agent": {
             "model": {"normalization": "batch"},
-            "args": {"q_model_kwargs": {"hidden_sizes": [512] * 4, **_XQC_CRITICS}},
+            "args": {"q_model_kwargs": {"hidden_sizes": [512, 512], **_XQC_CRITICS}},
         },
         "algo": {
             "joint_critics": True,
