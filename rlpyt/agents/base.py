@@ -685,7 +685,8 @@ class BaseAgent(Recorded):
 def can_draw(distribution: Any) -> bool:
     """Return True if the class that defines ``sample`` also defines the pure ``draw``.
 
-    A user's distribution may override only ``sample``; the inherited ``draw`` does not match it.
+    A user's distribution, or a patched one, may override only ``sample``; the inherited ``draw``
+    does not match it.
     """
     places = [distribution, *type(distribution).__mro__]
     definer = next((x for x in places if "sample" in getattr(x, "__dict__", ())), object)

@@ -323,8 +323,11 @@ class _HeadsTracer(fx.Tracer):
 
 def _trace(model: nn.Module) -> Program | None:
     """Trace a model's ``heads``; return ``None`` if they cannot be translated."""
-    with torch.no_grad():
-        graph = _HeadsTracer().trace(model)
+    try:
+        with torch.no_grad():
+            graph = _HeadsTracer().trace(model)
+    except Exception:  # a part that cannot be called with proxies, such as a compiled one
+        return None
     program = Program([], [], [], {}, {}, None)
     depths: list[int] = []  # depth of each tower's last layer
     for node in graph.nodes:
@@ -437,7 +440,12 @@ def _is_free(node: fx.Node) -> bool:
 
 
 def _view(function: Callable[..., Array]) -> Callable[..., Bound]:
-    return lambda free, x, *args: (function(x, *args), None)
+    def bind(free: Any, x: Any, *args: Any) -> Bound:
+        result = function(x, *args)
+        assert np.shares_memory(result, x)  # or it would keep its first values
+        return result, None
+
+    return bind
 
 
 def _same(free: Any, x: Any) -> Bound:

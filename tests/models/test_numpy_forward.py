@@ -241,6 +241,13 @@ def test_a_part_of_another_class_acts_in_torch(part):
     assert model.numpy_forward() is None
 
 
+def test_a_compiled_part_acts_in_torch():
+    model = build("categorical")
+    model.pi = torch.compile(model.pi, backend="eager")
+    assert model.numpy_forward() is None
+    assert torch.isfinite(model(observe(model, 2), None, None)[0]).all()
+
+
 @pytest.mark.parametrize("patched", ["", "pi", "pi.model.0", "pi.model.1"])
 def test_a_patched_method_is_called(patched):
     model = build("categorical")
