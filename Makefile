@@ -20,7 +20,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := dev,docs,fast,plot,atari,minatar,mujoco,envpool,tensorboard,wandb,mlflow,trackio,ray,sweep,optuna,slurm,hub,onnx
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install train test test-slow test-gpu test-portable soak check-package lint format docs bench clean
+.PHONY: help install train test fast test-slow test-gpu test-portable soak check-package lint format docs bench clean
 
 help:
 	@echo "make train [ALGO=ppo ENV=CartPole-v1 ARGS='--steps 100000']   train, evaluate, record a video"
@@ -49,7 +49,12 @@ $(STAMP): pyproject.toml constraints.txt
 train: $(STAMP)
 	@$(BIN)/rlpyt train $(ALGO) $(ENV) $(ARGS)
 
-test: lint
+# Lint uses one processor, and so does the first reading of the test files; pytest-xdist would read them in each process.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j2 lint fast
+
+fast: $(STAMP)
+	@$(PYTEST) --collect-only -qq > /dev/null || true
 	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(STAMP)
