@@ -228,7 +228,8 @@ class Gaussian(Distribution):
         # (sample - mean) / std is exactly the noise.
         mean, log_std = dist_info.mean, self._log_std(dist_info)
         noise = self._take_noise(mean.shape[:-1], mean.device)
-        sample = torch.addcmul(mean, self._std(dist_info), noise)
+        std = self._std(dist_info) if self.std is not None else log_std.exp()
+        sample = torch.addcmul(mean, std, noise)
         terms = log_std + 0.5 * noise * noise
         if self.squash is not None:
             terms = terms + self._log_slope(sample)
