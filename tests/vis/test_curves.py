@@ -259,3 +259,10 @@ def test_no_text_is_given_to_latex(tmp_path, monkeypatch, suffix):
         figure = curves.draw_curves(curves.read_runs(*runs))
         assert "<svg" in style.inline_svg(figure, "curves", "curves")
         assert matplotlib.rcParams["text.usetex"]
+
+
+def test_a_huge_value_does_not_change_later_means(tmp_path, drawn):
+    write_run(tmp_path / "run", [1, 2, 1e17, 3, 4, 5])
+    plot_runs(tmp_path, tmp_path / "curve.png", smooth=2)
+    (line,) = drawn().get_lines()[:1]
+    assert line.get_ydata()[4:].tolist() == [3.5, 4.5]
