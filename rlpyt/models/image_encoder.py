@@ -126,6 +126,11 @@ def build_encoder(shape: ImageShape | EncodedShape, default: Encoder) -> nn.Modu
     kind = kwargs.pop("kind", ImageEncoder)
     if isinstance(kind, str):
         kind, kwargs["kind"] = ImageEncoder, kind
+    if isinstance(kind, nn.Module):
+        raise TypeError(
+            f"an encoder must be a class or a function, got a {type(kind).__name__}, which all "
+            "networks would share. Let a function return copies: lambda shape: copy.deepcopy(net)."
+        )
     if not callable(kind) or (kind is ImageEncoder and not isinstance(part, ImageShape)):
         raise TypeError(
             f"an encoder must be a class or function of the shape {tuple(part)}, or for images a "

@@ -95,6 +95,11 @@ def test_lazy_layers_get_their_sizes_before_a_network_is_copied():
     assert copy.deepcopy(encoder)(torch.zeros(2, 6, 5, 3)).shape == (2, 4)
 
 
+def test_a_module_given_as_encoder_is_refused():
+    with pytest.raises(TypeError, match="encoder.*Lazy.*copy"):
+        build_encoder(EncodedShape(ImageShape((6, 5, 3), channels_last=True), Lazy(None)), {})
+
+
 def test_an_encoder_without_effect_is_named():
     """Unless another network reads the images, as with groups of parts."""
     parts = spaces.Dict(a=spaces.Box(-1, 1, (2,)), b=spaces.Box(-1, 1, (3,)))

@@ -105,6 +105,19 @@ def test_targets_have_no_dropout_and_do_not_depend_on_the_batch():
     assert not agent.target_model.training
 
 
+def test_the_target_has_an_encoder_of_its_own():
+    """Also if a function returns the same module, say a trained one, at each call."""
+    encoder = torch.nn.Linear(1, 2)
+    encoder.output_size = 2
+    agent = DqnMlpAgent(model_kwargs=dict(encoder=lambda shape: encoder))
+    agent.initialize(SPACES)
+    assert agent.model.images[0] is encoder and encoder.weight.requires_grad
+    target = agent.target_model.images[0]
+    assert torch.equal(target.weight, encoder.weight) and not target.weight.requires_grad
+    torch.nn.init.zeros_(encoder.weight)
+    assert target.weight.any()
+
+
 def test_noisy_layers_of_the_target_are_noisy():
     agent = initialized("noisy")
     assert not torch.equal(agent.target(*inputs()), agent.target(*inputs()))
