@@ -26,7 +26,7 @@ from rlpyt.experiments import rundir
 from rlpyt.experiments.agents import build_agent, collector_kwargs
 from rlpyt.experiments.curriculum import build_curriculum, with_tasks
 from rlpyt.experiments.hardware import affinities
-from rlpyt.experiments.options import MAX_LEAD, RunOptions
+from rlpyt.experiments.options import MAX_LEAD, RunOptions, SamplerOptions
 from rlpyt.experiments.registry import (
     algorithm_class,
     class_named,
@@ -40,7 +40,7 @@ from rlpyt.samplers.environments import closing_quietly, with_rows
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.utils import torchrun
 from rlpyt.utils.checkpoint import load_checkpoint
-from rlpyt.utils.checks import whole_number
+from rlpyt.utils.checks import warn_without, whole_number
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import importable_name, label
 from rlpyt.utils.running import merge_statistics
@@ -364,6 +364,9 @@ def _check_counts(options: RunOptions) -> None:
     whole_number("checkpoint_interval_steps", options.checkpoint_steps, 0)
     whole_number("eval_interval_steps", options.eval_interval_steps, 0)
     whole_number("sampler.n_workers", options.sampler.n_workers, 1)
+    if options.sampler.kind in ("serial", "tensor") and options.sampler.n_workers > 1:
+        given = {"sampler.n_workers": (options.sampler.n_workers, SamplerOptions.n_workers)}
+        warn_without("a sampler with workers, such as sampler.kind=cpu", **given)
     lead = options.sampler.max_lead
     if lead != MAX_LEAD and not options.sampler.asynchronous:
         raise ValueError(

@@ -39,6 +39,7 @@ from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.models.utils import Nonlinearity, conv2d_output_shape
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Tensors
+from rlpyt.utils.checks import warn_without
 from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
@@ -245,6 +246,12 @@ class VectorModel(Network):
         self._real_sizes = [math.prod(part) for _, part in self._real_parts]
         if normalize_observation:
             self.obs_rms = RunningMeanStdModel((sum(self._real_sizes),))
+        else:
+            warn_without(
+                "normalize_observation",
+                norm_obs_clip=(norm_obs_clip, 10),
+                norm_obs_var_clip=(norm_obs_var_clip, 1e-6),
+            )
         self._is_real = is_real(observation_shape)
         images: list[Any] = [
             build_encoder(part, encoder or {}) for part in encoded_parts(observation_shape)

@@ -69,6 +69,14 @@ def check_range(
         raise ValueError(f"{name}={value!r} must be finite.")
 
 
+def warn_without(condition: str, **given: tuple[Any, Any]) -> None:
+    """Warn of arguments, each (value, default), that have no effect without ``condition``."""
+    names = [f"{name}={value!r}" for name, (value, default) in given.items() if value != default]
+    if names:
+        has = "has" if len(names) == 1 else "have"
+        warnings.warn(f"{', '.join(names)} {has} no effect without {condition}.", stacklevel=3)
+
+
 def true_or_false(name: str, value: Any) -> bool:
     """Return a switch as a bool; 1 and 0 are accepted, strings such as "false" are not.
 

@@ -76,6 +76,13 @@ def test_an_invalid_lead_is_refused(flags, said, tmp_path):
         build_runner(options, tmp_path)
 
 
+def test_workers_without_effect_are_named(tmp_path):
+    flags = ["--sampler.kind", "serial", "--sampler.n-workers", "4"]
+    options, _ = read_flags("ppo", "CartPole-v1", flags)
+    with pytest.warns(UserWarning, match=r"sampler\.n_workers=4 .*no effect"):
+        build_runner(options, tmp_path)
+
+
 def test_under_torchrun_a_directory_must_be_given(monkeypatch, tmp_path):
     for name, value in dict(RANK=0, WORLD_SIZE=2, MASTER_ADDR="h", MASTER_PORT=1).items():
         monkeypatch.setenv(name, str(value))

@@ -2,12 +2,15 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
+from rlpyt.envs.toy import CountEnv
+from rlpyt.models.dqn.vector import DqnMlpModel
 from rlpyt.models.image_encoder import ImageEncoder
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import (
@@ -24,6 +27,8 @@ from rlpyt.models.observation import (
     shape_of_group,
 )
 from rlpyt.models.pg.atari_ff_model import AtariFfModel
+from rlpyt.models.pg.mujoco_ff_model import MujocoFfModel
+from rlpyt.models.qpg.mlp import PiMlpModel
 from rlpyt.spaces.composite import Composite
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -323,3 +328,23 @@ def test_a_vector_goes_straight_to_the_heads_unless_a_subclass_encodes_it():
     with_memory.add_core(1, [4], 5, torch.nn.ReLU, "gru")
     features, _ = with_memory(vector.float(), torch.zeros(2, 1), torch.zeros(2))
     assert features.shape == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "Model, name, value",
+    [
+        (partial(DqnMlpModel, output_size=2), "lstm_size", 7),
+        (partial(DqnMlpModel, output_size=2), "head_size", 8),
+        (partial(PiMlpModel, hidden_sizes=4, action_size=2), "lstm_size", 7),
+        (partial(DqnMlpModel, output_size=2), "norm_obs_clip", 0.5),
+        (partial(MujocoFfModel, action_size=2), "norm_obs_var_clip", 0.5),
+    ],
+)
+def test_arguments_without_effect_are_named(Model, name, value, recwarn):
+    shape = marked_shape(CountEnv().spaces.observation)
+    condition = "normalize_observation" if "norm" in name else "memory"
+    Model(shape)
+    Model(shape, **{name: value, condition: True if "norm" in name else "gru"})
+    assert not [w for w in recwarn if "no effect" in str(w.message)]
+    with pytest.warns(UserWarning, match=f"{name}={value} .*effect without .*{condition}"):
+        Model(shape, **{name: value})

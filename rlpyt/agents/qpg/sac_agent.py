@@ -24,7 +24,7 @@ from rlpyt.models.utils import unwrap_ddp
 from rlpyt.spaces.action_mask import choices_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, warn_without, whole_number
 from rlpyt.utils.collections import namedarraytuple
 
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])  # before squashing, in units of [-1, 1]
@@ -121,6 +121,8 @@ class SacAgent(QpgAgent):
         self.scale = self.parts = PolicyParts(action_space, self.make_distribution)
         self.distribution, self._gaussians = self.parts.distribution, self.parts.gaussians
         self._record = self.parts.dist_info
+        if not self._gaussians:
+            warn_without("actions in a Box", pretrain_std=(self.pretrain_std, 0.75))
         self._q_values = self._part_values  # type: ignore[method-assign]
         for name in ("n_quantiles", "n_atoms"):
             if (given := getattr(self, name)) is not None:

@@ -10,6 +10,7 @@ from rlpyt.models.dqn.heads import build_head
 from rlpyt.models.mlp import add_layer_norm
 from rlpyt.models.network import ImageModel
 from rlpyt.models.recurrent import Memory
+from rlpyt.utils.checks import warn_without
 
 DQN_CONVOLUTIONS: dict[str, Sequence[int]] = dict(
     channels=[32, 64, 64], kernel_sizes=[8, 4, 3], strides=[4, 2, 1], paddings=[0, 1, 1]
@@ -58,7 +59,9 @@ class AtariDqnModel(ImageModel):
         super().__init__(image_shape, None if memory is None else fc_sizes, *args, **convolutions)
         n_features: int = self.conv.output_size
         sizes: int | Sequence[int] | None = fc_sizes
-        if memory is not None:
+        if memory is None:
+            warn_without("a memory", lstm_size=(lstm_size, 512), head_size=(head_size, 512))
+        else:
             self.add_memory(memory, output_size, lstm_size)
             n_features, sizes = int(lstm_size), head_size
         self.head = self.make_head(n_features, sizes, output_size, n_atoms, dueling, noisy)

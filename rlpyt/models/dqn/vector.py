@@ -18,6 +18,7 @@ from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import Memory
 from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
+from rlpyt.utils.checks import warn_without
 
 
 class DqnMlpModel(VectorModel):
@@ -66,6 +67,7 @@ class DqnMlpModel(VectorModel):
         if memory is None:
             sizes = (self.observation_size, hidden_sizes, nonlinearity)
             self.trunk, n_features, head_sizes = trunk_of(*sizes)
+            warn_without("a memory", lstm_size=(lstm_size, 128), head_size=(head_size, None))
         else:
             self.add_core(output_size, hidden_sizes, lstm_size, nonlinearity, memory)
             n_features, head_sizes = int(lstm_size), size_list(head_size)

@@ -19,7 +19,7 @@ from rlpyt.models.pg.joint import ActionParts, joint_parameters, output_sizes
 from rlpyt.models.recurrent import HeadInputs, Memory
 from rlpyt.models.utils import Nonlinearity
 from rlpyt.utils.buffer import Tensors
-from rlpyt.utils.checks import check_range, whole_number
+from rlpyt.utils.checks import check_range, warn_without, whole_number
 from rlpyt.utils.old_names import OldName
 
 Sizes = int | Sequence[int]
@@ -56,7 +56,9 @@ class ControlModel(VectorModel):
     ) -> None:
         super().__init__(observation_shape, **kwargs)
         self.n_features = self.observation_size
-        if memory is not None:
+        if memory is None:
+            warn_without("a memory", lstm_size=(lstm_size, 128))
+        else:
             size = action_size if prev_action_size is None else prev_action_size
             self.add_core(int(size or 0), (), lstm_size, nn.Identity, memory)
             self.n_features += int(lstm_size)

@@ -1,5 +1,7 @@
 """SAC's agent for discrete actions and actions of several parts: acting in every sampler."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -30,6 +32,15 @@ def initialized(action, masked=True, **kwargs):
     agent = SacAgent(**{**SIZES, **kwargs})
     agent.initialize(make(action, masked=masked).spaces)
     return agent
+
+
+def test_first_noise_without_effect_is_named():
+    with pytest.warns(UserWarning, match=r"pretrain_std=0\.1 has no effect without .*Box"):
+        initialized("discrete", pretrain_std=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        initialized("discrete")
+        initialized("dict", pretrain_std=0.1)
 
 
 def inputs_of(agent, seed=1, n=B):
