@@ -82,6 +82,7 @@ class GymEnvWrapper(EnvLayer):
         env = _checked(env)
         own_spaces(env)
         self.env = env
+        self._declared_space = env.action_space
         self._action_space = _wrapped(env.action_space, act_null_value, "act", force_float32, True)
         space = _wrapped(env.observation_space, obs_null_value, "obs", force_float32)
         self._observation_space = self._unmasked_space = space
@@ -118,6 +119,17 @@ class GymEnvWrapper(EnvLayer):
         self._always_info = True  # until the first step shows whether there is any
         self._only_mask = False  # True if info has a mask of actions and nothing else
         self._info_if_not_timeout = self._info_if_timeout = None
+
+    def replaced_space(self) -> str | None:
+        """Return a warning if the environment has another action space than when it was wrapped."""
+        now, first = self.env.action_space, self._declared_space
+        if now is first or convert_space(now, "action_space") == convert_space(first, "first"):
+            return None
+        return (
+            f"{self.env}.action_space was {first} before reset and is {now} after it. The agent "
+            "acts in the former. Make the space in the constructor; if some choices are only valid "
+            "at times, declare an action mask."
+        )
 
     def step(self, action: Any) -> EnvStep:
         """Step the inner environment.

@@ -13,7 +13,13 @@ from rlpyt.agents.weights import share_weights
 from rlpyt.envs.base import build_env
 from rlpyt.samplers.buffer import agent_examples, allocate_samples
 from rlpyt.samplers.collections import BatchSpec, TrajInfo
-from rlpyt.samplers.environments import Around, takes_rows, try_environment, with_rows
+from rlpyt.samplers.environments import (
+    Around,
+    has_generator,
+    takes_rows,
+    try_environment,
+    with_rows,
+)
 from rlpyt.samplers.fault_policy import FaultPolicy, fault_policy
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
@@ -343,6 +349,12 @@ class BaseSampler(FixedWhileRunning):
             around,
         )
         arguments = kwargs[0]
+        if arguments is kwargs[-1] and len(kwargs) > 1 and has_generator(self.EnvCls, arguments):
+            warnings.warn(
+                "env_kwargs has a random generator. Environments of one process draw from it in "
+                "turns, and those of several processes from equal copies. Make the generator in "
+                "the environment, from the seed of reset, or pass a list of env_kwargs."
+            )
         if takes_rows(self.EnvCls, arguments):
             arguments = with_rows(self.EnvCls, arguments, [0])
         examples.make_env = partial(build_env, self.EnvCls, arguments)

@@ -21,6 +21,7 @@ from rlpyt.samplers.step_checks import (
     float_leaves,
 )
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
+from rlpyt.spaces.elements import too_large
 from rlpyt.utils.buffer import NumpyArrays, _named_leaves, torchify_buffer
 from rlpyt.utils.collections import NamedArrayTuple
 
@@ -106,6 +107,8 @@ class BatchChecks:
             return
         if self._bootstraps:  # otherwise they are checked with the next batch
             next_observation = getattr(agent_inputs, "observation", None)
+        if not self._floats:  # the first batch
+            self.context.warn(too_large("reward", samples.env.reward, "Samples hold it"))
         if slot not in self._floats or self._floats[slot][0] is not next_observation:
             leaves = float_leaves(samples.env.observation, samples.env.reward, next_observation)
             self._floats[slot] = next_observation, leaves

@@ -1,5 +1,6 @@
 """Per-process context of the collectors: random seed, activity numbers, last action."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,3 +28,9 @@ class CollectorContext:
     where: Callable[[], object] | None = None
     warns: bool = True
     noted: set[str] = field(default_factory=set)
+
+    def warn(self, text: str | None, key: str | None = None) -> None:
+        """Warn once in this process; of texts with the same ``key``, only of the first."""
+        if text and self.warns and (key or text) not in self.noted:
+            self.noted.add(key or text)
+            warnings.warn(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.envs.layers import missing_seed
+from rlpyt.envs.layers import find_wrapper, missing_seed
 from rlpyt.processes.status import ACTIVITY, RESETTING, ROW, STEPPING
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.step_checks import (
@@ -142,10 +142,11 @@ class EnvBatch:
         space = getattr(env, "observation_space", None)
         warning = None if space is None else check_first(space, observation, lead)
         unseeded = missing_seed(env)
-        for text in (warning, unseeded and f"{unseeded[0]}. To make it seedable, {unseeded[1]}"):
-            if text and self.context.warns and text not in self.context.noted:
-                self.context.noted.add(text)
-                warnings.warn(text)
+        seedable = unseeded and f"{unseeded[0]}. To make it seedable, {unseeded[1]}"
+        adapter = find_wrapper(env, "GymEnvWrapper")
+        replaced = None if adapter is None else adapter.replaced_space()
+        for text in (warning, seedable, replaced):
+            self.context.warn(text)
 
     def _check_categories(self) -> None:
         """Check that category numbers are in their spaces.

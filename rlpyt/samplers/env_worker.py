@@ -205,10 +205,7 @@ class EnvWorker:
                     "object again, which all rows would step. Create it inside the function."
                 )
             known.add(own)
-            differing = other_bounds(env, spaces, where)
-            if differing and self.context.warns and "bounds" not in self.context.noted:
-                self.context.noted.add("bounds")
-                warnings.warn(differing)
+            self.context.warn(other_bounds(env, spaces, where), "bounds")
             n = env.n if is_batch(env) else 1
             if any(row_kwargs is not kwargs for row_kwargs in kwargs_of[row : row + n]):
                 close_quietly([env])

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import random
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
 
 from rlpyt.envs.base import Env, EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
@@ -25,6 +31,7 @@ from rlpyt.utils.seed import undisturbed
 if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
 
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
 Around = Callable[[], contextlib.AbstractContextManager[None]]
 CLOSE_S, GIVE_UP_S = 10.0, 30.0  # after which a close that does not return is said, interrupted
 NOT_CLOSED = (
@@ -81,6 +88,12 @@ def _try_out(
     finally:
         with around():
             close_quietly([env])
+
+
+def has_generator(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return True if the arguments that environments are made with have a random generator."""
+    bound = (make.args, make.keywords) if isinstance(make, partial) else ()
+    return any(isinstance(x, GENERATORS) for x in tree_leaves((bound, dict(kwargs))))
 
 
 def takes_rows(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:

@@ -121,7 +121,7 @@ def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -
         except (AttributeError, TypeError, ValueError):  # a custom space, or a ragged list
             continue
         if found is None or found.kind == "finite":
-            warning = warning or (None if is_category else _too_large(path, array))
+            warning = warning or (None if is_category else too_large(path, array))
             continue
         text = f"{found.what}. {found.fix[0].upper()}{found.fix[1:]}"
         if found.kind == "structure":
@@ -141,16 +141,16 @@ def check_first(space: Space, observation: object, lead: tuple[int, ...] = ()) -
     return warning
 
 
-def _too_large(path: str, array: NDArray[Any]) -> str | None:
+def too_large(path: str, array: NDArray[Any], read: str = "Networks read it") -> str | None:
     """Return a warning if float32, in which networks compute, does not hold each whole number."""
     sizes = np.abs(np.asarray(array, np.float64))
     largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
     if largest <= WHOLE:
         return None
     return (
-        f"{path} has the number {largest:.6g}. Networks read it as float32, whose numbers of this "
-        f"size are {np.spacing(np.float32(largest)):g} apart. Subtract an offset or rescale it in "
-        "the environment."
+        f"{path} has the number {largest:.6g}. {read} as float32, whose numbers of this size are "
+        f"{np.spacing(np.float32(largest)):g} apart. Subtract an offset or rescale it in the "
+        "environment."
     )
 
 

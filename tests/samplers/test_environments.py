@@ -1,5 +1,8 @@
 """Environments of a sampler: what their constructors warn of is said once."""
 
+import contextlib
+import functools
+import random
 import signal
 import threading
 import time
@@ -21,7 +24,7 @@ from rlpyt.samplers import environments
 from rlpyt.samplers.buffer import env_examples
 from rlpyt.samplers.context import CollectorContext
 from rlpyt.samplers.env_batch import make_env_batch
-from rlpyt.samplers.environments import close_quietly, try_environment
+from rlpyt.samplers.environments import close_quietly, has_generator, try_environment
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
@@ -242,6 +245,52 @@ def test_other_bounds_of_actions_are_said_once(bounds, evaluates, recwarn):
     sampler.shutdown()
     said = [str(w.message) for w in recwarn if "must have the bounds" in str(w.message)]
     assert len(said) == (bounds[1] != 2)
+
+
+class Strange(gymnasium.Env):
+    """Environment that replaces its action space, or draws and pays what it is told to."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Dict(a=gymnasium.spaces.Discrete(2))
+
+    def __init__(self, rng=None, reward=1.0, replaced=2):
+        self.rng, self.reward, self.replaced = rng, reward, replaced
+
+    def reset(self, *, seed=None, options=None):
+        self.action_space = gymnasium.spaces.Dict(a=gymnasium.spaces.Discrete(self.replaced))
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), self.reward, False, False, {}
+
+
+@pytest.mark.parametrize(
+    "kwargs, said",
+    [
+        (dict(replaced=5), "action_space was .*2.* is .*5"),
+        (dict(reward=1e9 + 1), "reward .*1e.09.* 64 apart"),
+        (dict(rng=np.random.default_rng(0)), "env_kwargs .*generator"),
+        (dict(rng=[np.random.RandomState(0)]), "env_kwargs .*generator"),
+        ([dict(rng=np.random.default_rng(i)) for i in range(2)], None),
+        ({}, None),
+    ],
+)
+def test_what_agents_cannot_follow_is_said(kwargs, said):
+    caught = contextlib.nullcontext() if said is None else pytest.warns(UserWarning, match=said)
+    with warnings.catch_warnings(), caught as found:
+        warnings.simplefilter("error" if said is None else "always")
+        sampler = SerialSampler(Strange, kwargs, batch_T=2, batch_B=2)
+        sampler.initialize(JointMlpAgent(), seed=0)
+        sampler.obtain_samples(0)
+        sampler.obtain_samples(1)
+        sampler.shutdown()
+    assert said is None or len(found) == 1
+
+
+def test_a_generator_bound_to_a_function_is_found():
+    assert has_generator(functools.partial(Strange, np.random.default_rng(0)), {})
+    assert has_generator(Strange, dict(rng=dict(a=(random.Random(0),))))
+    assert not has_generator(functools.partial(Strange, reward=0.5), dict(rng=None))
 
 
 class Choices(CountEnv):
