@@ -447,7 +447,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:  # noqa: PLR0911 - a case
         return importable_name(value) or value
     if origin is Literal:
         if value not in args:
-            raise UnknownName(name, str(value), args)
+            raise UnknownName(name, value, args)
     elif not isinstance(value, origin or kind):
         items = "names" if kind == tuple[str, ...] else "numbers"
         names = {tuple: f"list of {items}", dict: "dictionary"}

@@ -110,5 +110,5 @@ def build_convolutions(encoder: str | Mapping[str, Any], image_shape: Sequence[i
     kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
     kind = kwargs.pop("kind", None)
     if kind not in KINDS:
-        raise UnknownName("encoder", str(kind), KINDS)
+        raise UnknownName("encoder", kind, KINDS)
     return KINDS[kind](image_shape, **kwargs)

@@ -225,7 +225,7 @@ def make_normalization(
     kwargs.pop("unit_weights", None)
     kind = kwargs.pop("kind", None)
     if kind not in KINDS:
-        raise UnknownName("normalization", str(kind), KINDS)
+        raise UnknownName("normalization", kind, KINDS)
     return BatchRenorm1d(size, n_members, columns, **{**KINDS[kind], **kwargs, **more})
 
 

@@ -67,10 +67,10 @@ DIFFERENCES = {
 class UnknownName(ValueError):
     """Unknown name. The message suggests the nearest known name and lists all."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = sorted(known)
-        listed = ", ".join(known)
-        super().__init__(f"unknown {kind} {name!r}{suggestion(name, known)} Known: {listed}.")
+        listed, meant = ", ".join(known), suggestion(str(name), known)
+        super().__init__(f"unknown {kind} {name!r}{meant} Known: {listed}.")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

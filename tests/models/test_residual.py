@@ -113,6 +113,7 @@ def test_policies_of_blocks_act_in_torch(residual):
     "kwargs, error, message",
     [
         (dict(residual="resnet"), UnknownName, "simba"),
+        (dict(residual=True), UnknownName, "unknown residual True.* simba"),
         (dict(hidden_sizes=[H, H + 1]), ValueError, "one width"),
         (dict(hidden_sizes=[], n_out=2), ValueError, "one width"),
         (dict(layer_norm=True), ValueError, "layer_norm"),
