@@ -250,6 +250,8 @@ TABLES: dict[str, list[Experiment]] = {
               "Walker2d-v4": REPORT_SEEDS,
               "Ant-v4": REPORT_SEEDS,
           }.items()),
+        _curve("crossq-HalfCheetah", "train crossq HalfCheetah-v5 --steps 50000", "CrossQ",
+               seeds=REPORT_SEEDS[:2]),
         _curve("crossq-256-utd2-HalfCheetah",
                "train crossq HalfCheetah-v5 --steps 100000 --algo.replay-ratio 512 --agent.args "
                '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ"),
@@ -559,7 +561,9 @@ WITH = {
     "async-sac-Pendulum": ", asynchronous",
     "async-impala-memory-lstm": ", LSTM, asynchronous",
     **{f"{algo}-memory-lstm": ", LSTM" for algo in ("ppo", "a2c", "vtrace")},
-}
+    **{f"{algo}-256-{task}": ", critics of 256" for algo in ("crossq", "xqc")
+       for task in ("HalfCheetah", "Hopper", "Walker2d", "Ant")},
+}  # fmt: skip
 
 
 def run(experiment: Experiment, seed: int) -> None:
@@ -660,9 +664,10 @@ def against(name: str) -> str:
             earlier = rows["Diagnostics/CumSteps"] < 0.99 * last
             curve = [rows[x][earlier] for x in ("Diagnostics/CumSteps", "ReturnAverage")]
             ours.add(algo, env, [*curve[0], last], [*curve[1], evaluation])
-        for pair in compare(ours, published(e.target), [50_000, last][last > 100_000 :]):
+        for pair in compare(ours, published(e.target), sorted({50_000, last})[last > 100_000 :]):
             cells = []
-            for label, side in ((algo, pair.one), (e.target, pair.other)):
+            own = f"{algo}{WITH.get(e.name, '')}"
+            for label, side in ((own, pair.one), (e.target, pair.other)):
                 mean, low, high = side.mean
                 cells += [label, len(side.returns), f"{mean:,.0f}", f"{low:,.0f} to {high:,.0f}"]
             better, low, high = pair.better
