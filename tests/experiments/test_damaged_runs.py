@@ -68,7 +68,7 @@ def configure(run_dir, **changes):
         (dict(sampler=[]), "sampler=.* must be a dictionary"),
         (dict(env_args=3), "env_args=3 must be a dictionary"),
         (dict(sampler__kind="x"), "unknown sampler.kind 'x'"),
-        (dict(sampler__curriculum=None), "unknown sampler.curriculum 'None'"),
+        (dict(sampler__curriculum=None), "unknown sampler.curriculum None"),
         (dict(sampler__n_workers=-1), "sampler.n_workers=-1 must be at least 1"),
         (dict(sampler__batch_T=10**12), "asks for sampler.batch_T=.*at most 100,000"),
         (dict(agent__hidden_sizes=3), "agent.hidden_sizes=3 must be a list of numbers"),
