@@ -270,6 +270,15 @@ def _candidates(path: Path) -> list[Path]:
     return candidates
 
 
+def _load(library: Any, path: Path) -> dict[str, Any]:
+    """Load a file by ``safetensors.torch`` or ``safetensors.numpy``."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # the library takes no other paths than UTF-8
+        return library.load(path.read_bytes())  # type: ignore[no-any-return]
+    return library.load_file(path)  # type: ignore[no-any-return]
+
+
 def _read(path: Path, follow_links: bool) -> Checkpoint:
     """Verify and load one checkpoint."""
     name = MANIFEST
@@ -284,9 +293,9 @@ def _read(path: Path, follow_links: bool) -> Checkpoint:
         name = STATE
         tree = _parse((path / STATE).read_bytes())
         name = TENSORS
-        tensors = {k: v.clone() for k, v in safetensors.torch.load_file(path / TENSORS).items()}
+        tensors = {k: v.clone() for k, v in _load(safetensors.torch, path / TENSORS).items()}
         name = ARRAYS
-        arrays = safetensors.numpy.load_file(path / ARRAYS)
+        arrays = _load(safetensors.numpy, path / ARRAYS)
         arrays = {k: np.require(v, requirements="W") for k, v in arrays.items()}
         name = STATE
         state = decode_state(EncodedState(tree, tensors, arrays))

@@ -560,3 +560,12 @@ def test_a_folder_named_rlpyt_next_to_the_script_is_ignored(tmp_path):
         [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_directory_may_have_a_name_that_is_not_utf8(tmp_path):
+    directory = tmp_path / os.fsdecode(b"r\xe4")
+    state = {"x": torch.arange(3.0), "y": np.arange(2)}
+    save_checkpoint(directory, state)
+    loaded = load_checkpoint(directory).state
+    assert torch.equal(loaded["x"], state["x"]) and loaded["y"].tolist() == [0, 1]
+    loaded["x"][0] = loaded["y"][0] = 7  # as after loading from any other directory
