@@ -92,6 +92,15 @@ def temporary_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp-{os.getpid()}")
 
 
+def is_running(pid: int) -> bool:
+    """Return True for a process that has not ended; not for one that waits for its parent."""
+    if not psutil.pid_exists(pid):
+        return False
+    with suppress(psutil.Error, OSError):  # unknown, if /proc is hidden
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return True
+
+
 def remove_leftovers(directory: Path) -> None:
     """Delete what processes that died while writing have left in a directory.
 
@@ -101,7 +110,7 @@ def remove_leftovers(directory: Path) -> None:
         pid = digits(path.name.rpartition("-")[2])
         if pid is None or pid >= 2**31:
             continue
-        if pid == os.getpid() or not psutil.pid_exists(pid):
+        if pid == os.getpid() or not is_running(pid):
             shutil.rmtree(path, ignore_errors=True)  # neither of a file nor of a link
             with suppress(OSError):
                 path.unlink()

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import stat
+import subprocess
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,15 @@ import pytest
 
 from rlpyt.errors import DamagedFile
 from rlpyt.experiments.options import CONFIG, RunOptions
-from rlpyt.utils.files import atomic_write, new_directory, read_regular, temporary_of, write_text
+from rlpyt.utils.files import (
+    atomic_write,
+    is_running,
+    new_directory,
+    read_regular,
+    remove_leftovers,
+    temporary_of,
+    write_text,
+)
 from rlpyt.utils.logging.sinks import CsvSink, TextFile
 
 
@@ -148,3 +157,16 @@ def test_a_new_directory_without_content_is_removed(tmp_path):
     with pytest.raises(OSError), new_directory(tmp_path / "file" / "run"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_process_that_has_ended_does_not_run(tmp_path):
+    """Also if nobody waits for it, as in a container without an init process."""
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # ended, and still a zombie
+    assert is_running(os.getpid()) and not is_running(ended.pid)
+    left = tmp_path / f".params.pkl.tmp-{ended.pid}"
+    left.write_bytes(b"half")
+    remove_leftovers(tmp_path)
+    assert not left.exists()
+    ended.wait()
+    assert not is_running(ended.pid)

@@ -14,7 +14,7 @@ import psutil
 from filelock import FileLock, SoftFileLock, Timeout
 
 from rlpyt.errors import ConcurrentRunError, RlpytError
-from rlpyt.utils.files import naming, read_regular
+from rlpyt.utils.files import is_running, naming, read_regular
 
 LONGEST_NAME = 255  # bytes of the name of a file or directory
 MAX_BYTES = 10_000  # of a lock's content
@@ -227,7 +227,7 @@ def _began(pid: int) -> float | None:
 
 def _is_alive(owner: dict[str, Any]) -> bool:
     """Return True if the process lives that wrote a file of a lock, not one with its number."""
-    if not psutil.pid_exists(owner["pid"]):
+    if not is_running(owner["pid"]):
         return False
     began, written = _began(owner["pid"]), owner["began"]
     return began is None or written is None or abs(began - written) < SAME_S
