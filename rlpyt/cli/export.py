@@ -16,6 +16,7 @@ from rlpyt.cli.flags import parse
 from rlpyt.experiments.export import STEPS, SUFFIXES, format_of
 from rlpyt.experiments.hub import is_reference
 from rlpyt.experiments.run import load
+from rlpyt.utils.logging.console import say
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ def main(args: Sequence[str]) -> int:
     format_of(output, to)
     run = load(command.run, command.trust, command.best)
     difference = run.export(output, to, command.steps)
-    print(
+    say(
         f"Saved {output} ({output.stat().st_size:,} bytes). Largest difference from the agent in "
         f"{command.steps} steps: {difference:.1e}"
     )

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from rlpyt.cli.flags import Several, UsageError, parse
+from rlpyt.utils.logging.console import say
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,7 @@ def main(args: Sequence[str]) -> int:
     if not command.runs:
         raise UsageError("Give at least one run directory, as in `rlpyt plot data/*`.")
     draw(command)
-    print(f"Saved to {command.output}")
+    say(f"Saved to {command.output}")
     return 0
 
 

@@ -16,6 +16,7 @@ from rlpyt.experiments.hub import is_reference
 from rlpyt.experiments.run import load
 from rlpyt.experiments.rundir import VIDEO
 from rlpyt.experiments.video import MAX_STEPS, record_video
+from rlpyt.utils.logging.console import say
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ def main(args: Sequence[str]) -> int:
     run = load(command.run, command.trust, command.best)
     frames = record_video(run, output, episodes, command.max_steps, command.seed, grid)
     limit = " (the limit, --max-steps)" if frames == command.max_steps else ""
-    print(f"Saved {frames} frames{limit} to {output}")
+    say(f"Saved {frames} frames{limit} to {output}")
     return 0
 
 

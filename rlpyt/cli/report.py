@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from rlpyt.cli.flags import Several, UsageError, parse
+from rlpyt.utils.logging.console import say
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,5 +46,5 @@ def main(args: Sequence[str]) -> int:
         command.score,
         command.group_by,
     )
-    print(f"Saved to {path}")
+    say(f"Saved to {path}")
     return 0

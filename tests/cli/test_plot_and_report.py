@@ -1,6 +1,8 @@
 """``rlpyt plot`` and ``rlpyt report``: every kind of picture, and refusals in one line."""
 
+import io
 import json
+import os
 
 import pytest
 
@@ -52,6 +54,15 @@ def test_every_kind_of_plot(flags, runs, tmp_path, capsys):
     assert "<svg" in output.read_text(encoding="utf-8")
     said = capsys.readouterr()
     assert said.err == "" and said.out == f"Saved to {output}\n"
+
+
+def test_a_path_that_the_output_cannot_show_is_escaped(runs, tmp_path, monkeypatch):
+    output = tmp_path / os.fsdecode(b"r\xe4.svg")
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", stream)
+    assert rlpyt_command("plot", runs, "-o", output) == 0 and output.exists()
+    stream.flush()
+    assert stream.buffer.getvalue().endswith(b"r\\udce4.svg\n")
 
 
 @pytest.mark.parametrize(
