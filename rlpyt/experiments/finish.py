@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
@@ -33,9 +34,13 @@ def finish(options: RunOptions, run_dir: Path) -> None:
 
 
 def draw_missing(options: RunOptions, run_dir: Path, trust: bool = False) -> None:
-    """Draw curve and video of a complete run where they are not newer than its agent."""
-    begun = rundir.time_of(run_dir / rundir.SNAPSHOT)
-    missing = [name for name in _pictures(options) if rundir.time_of(run_dir / name) < begun]
+    """Draw curve and video of a complete run where they are older than its agent.
+
+    Those from the future, by a clock that was wrong, are drawn again, too.
+    """
+    begun, now = rundir.time_of(run_dir / rundir.SNAPSHOT), time.time()
+    times = {name: rundir.time_of(run_dir / name) for name in _pictures(options)}
+    missing = [name for name, drawn in times.items() if not begun <= drawn <= now]
     if missing:
         trained = load(run_dir, trust)
         for name in missing:

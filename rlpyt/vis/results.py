@@ -287,14 +287,14 @@ def _read_dopamine(path: Path) -> Results:
             if not seeds or seeds[-1][0] != agent or point[0] <= seeds[-1][1][-1][0]:
                 seeds.append((agent, []))
             seeds[-1][1].append(point)
+        curves = [(agent, np.array(points, float).T) for agent, points in seeds]
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise DamagedFile(
             f"{path} must be a list of records with Agent, Iteration and Value ({error!r})."
         ) from error
-    if not seeds:
+    if not curves:
         raise DamagedFile(f"{path} has no record.")
-    for agent, points in seeds:
-        iterations, values = np.array(points, float).T
+    for agent, (iterations, values) in curves:
         results.add(agent, path.stem, (iterations + 1) * DOPAMINE_STEPS, values)
     return results
 

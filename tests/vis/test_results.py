@@ -95,11 +95,12 @@ def test_results_of_dopamine_have_a_seed_after_each_restart(tmp_path):
         ("a.json", "["),
         ("a.json", "[" * 100_000),
         ("a.json", '[{"Agent": "DQN", "Iteration": 1e999, "Value": 1}]'),
+        ("a.json", f'[{{"Agent": "DQN", "Iteration": "{"9" * 400}", "Value": 1}}]'),
         ("a.csv", "\udcff\udcfe"),
         ("a.csv", "algo,task,run,steps,return\n" + "x" * 200_000),
         *(("a.csv", "pipe"), ("a.json", "pipe"), ("a.csv", "endless"), ("a.json", "endless")),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_files_that_are_no_results_are_named(tmp_path, name, text):
     if text == "pipe":
