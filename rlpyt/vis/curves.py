@@ -207,6 +207,7 @@ def _missing(x: str, y: str, known: list[str]) -> str:
 
 def _moving_average(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Return the mean of each value and up to ``width - 1`` previous ones. [P] -> [P]."""
+    width = min(width, max(len(values), 1))
     padded = np.concatenate([np.zeros(width - 1), values])
     sums = np.lib.stride_tricks.sliding_window_view(padded, width).sum(-1)
     return np.asarray(sums / np.minimum(np.arange(1, len(values) + 1), width))

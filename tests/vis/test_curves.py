@@ -266,3 +266,6 @@ def test_a_huge_value_does_not_change_later_means(tmp_path, drawn):
     plot_runs(tmp_path, tmp_path / "curve.png", smooth=2)
     (line,) = drawn().get_lines()[:1]
     assert line.get_ydata()[4:].tolist() == [3.5, 4.5]
+    write_run(tmp_path / "short", [1, 2])
+    plot_runs(tmp_path / "short", tmp_path / "curve.png", smooth=10**12)
+    assert drawn().get_lines()[0].get_ydata().tolist() == [1, 1.5]
