@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rlpyt.models.utils import own_module
 from rlpyt.utils.collections import own_containers
 
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -27,7 +28,7 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
     """
     try:
         with float32_by_default():
-            return ModelCls(**own_containers(kwargs))
+            return own_module(ModelCls(**own_containers(kwargs)), ModelCls)
     except TypeError as error:
         unknown = UNKNOWN.search(str(error))
         if unknown is None or unknown[1] not in kwargs:

@@ -11,7 +11,7 @@ from rlpyt.models.conv2d import Conv2dHeadModel
 from rlpyt.models.impala import build_convolutions
 from rlpyt.models.mlp import HIDDEN_GAIN, init_orthogonal
 from rlpyt.models.observation import EncodedShape, ImageShape
-from rlpyt.models.utils import Nonlinearity
+from rlpyt.models.utils import Nonlinearity, own_module
 from rlpyt.utils.checks import whole_number
 
 Encoder = str | Mapping[str, Any] | Callable[..., nn.Module]  # see `build_encoder`
@@ -136,7 +136,7 @@ def build_encoder(shape: ImageShape | EncodedShape, default: Encoder) -> nn.Modu
             f"an encoder must be a class or function of the shape {tuple(part)}, or for images a "
             f"dictionary of settings, got {encoder!r}."
         )
-    built: nn.Module = kind(part, **kwargs)
+    built: nn.Module = own_module(kind(part, **kwargs), kind)
     name = getattr(kind, "__name__", repr(kind))
     if not hasattr(built, "output_size"):
         raise TypeError(

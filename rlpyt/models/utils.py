@@ -1,8 +1,11 @@
 """Helpers for building and copying models."""
 
 import contextlib
+import copy
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +16,7 @@ from rlpyt.utils.names import UnknownName
 Nonlinearity = str | Callable[[], nn.Module]  # name or class of an activation function
 
 DDP_PREFIX = "module."
+_BUILT: WeakSet[nn.Module] = WeakSet()  # by users' functions
 # Modules of torch.nn.modules.activation that are no elementwise functions without arguments.
 NO_NONLINEARITIES = (
     *("GLU", "MultiheadAttention", "Threshold", "Softmax", "Softmax2d", "Softmin", "LogSoftmax"),
@@ -51,6 +55,24 @@ def module_not_finite(networks: Mapping[str, nn.Module], call: Callable[[], obje
     for hook in hooks:
         hook.remove()
     return origin
+
+
+def own_module(module: Any, function: Any) -> Any:
+    """Return a module that no other network has: a copy, if it was returned before.
+
+    Targets are frozen and agents train on their own, so networks must not share it.
+    """
+    if not isinstance(module, nn.Module):
+        return module
+    if module in _BUILT:
+        warnings.warn(
+            f"{getattr(function, '__name__', function)} returned a {type(module).__name__} that it "
+            "had returned before; this network gets a copy. Return a new one at each call, for "
+            "example copy.deepcopy(net)."
+        )
+        module = copy.deepcopy(module)
+    _BUILT.add(module)
+    return module
 
 
 def nonlinearity_class(nonlinearity: Nonlinearity) -> Callable[[], nn.Module]:

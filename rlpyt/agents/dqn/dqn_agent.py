@@ -1,6 +1,5 @@
 """The agent of deep Q-learning: epsilon-greedy on action values, with a target network."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -99,10 +98,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         self.model.load_state_dict(state_dict.get("model", state_dict))
 
     def _build_target(self) -> None:
-        target, own = self._build_model(), set(unwrap_ddp(self.model).parameters())
-        if not own.isdisjoint(target.parameters()):  # a function returned the same module twice
-            target = copy.deepcopy(target)
-        self.target_model = target.requires_grad_(False)
+        self.target_model = self._build_model().requires_grad_(False)
         initial = self.initial_model_state_dict or {}
         self.target_model.load_state_dict(initial.get("target", self.model.state_dict()))
         self._share_statistics()

@@ -110,12 +110,19 @@ def test_the_target_has_an_encoder_of_its_own():
     encoder = torch.nn.Linear(1, 2)
     encoder.output_size = 2
     agent = DqnMlpAgent(model_kwargs=dict(encoder=lambda shape: encoder))
-    agent.initialize(SPACES)
+    with pytest.warns(UserWarning, match="returned a Linear .*copy"):
+        agent.initialize(SPACES)
     assert agent.model.images[0] is encoder and encoder.weight.requires_grad
     target = agent.target_model.images[0]
     assert torch.equal(target.weight, encoder.weight) and not target.weight.requires_grad
     torch.nn.init.zeros_(encoder.weight)
     assert target.weight.any()
+    model = agent.model
+    again = DqnMlpAgent(ModelCls=lambda **kwargs: model)
+    with pytest.warns(UserWarning, match="returned a DqnMlpModel .*copy"):
+        again.initialize(SPACES)
+    parts = [{*x.parameters()} for x in (model, again.model, again.target_model)]
+    assert sum(map(len, parts)) == len(set.union(*parts))
 
 
 def test_noisy_layers_of_the_target_are_noisy():
