@@ -16,7 +16,7 @@ from rlpyt.utils.names import UnknownName
 Nonlinearity = str | Callable[[], nn.Module]  # name or class of an activation function
 
 DDP_PREFIX = "module."
-_BUILT: WeakSet[nn.Module] = WeakSet()  # by users' functions
+_BUILT: WeakSet[nn.Module] = WeakSet()  # models and encoders so far, see `own_module`
 # Modules of torch.nn.modules.activation that are no elementwise functions without arguments.
 NO_NONLINEARITIES = (
     *("GLU", "MultiheadAttention", "Threshold", "Softmax", "Softmax2d", "Softmin", "LogSoftmax"),

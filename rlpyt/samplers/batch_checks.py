@@ -107,9 +107,9 @@ class BatchChecks:
             return
         if self._bootstraps:  # otherwise they are checked with the next batch
             next_observation = getattr(agent_inputs, "observation", None)
-        if not self._floats:  # the first batch
-            self.context.warn(too_large("reward", samples.env.reward, "Samples hold it"))
         if slot not in self._floats or self._floats[slot][0] is not next_observation:
+            if not self._floats:  # the first batch
+                self.context.warn(too_large("reward", samples.env.reward, "Samples hold it"))
             leaves = float_leaves(samples.env.observation, samples.env.reward, next_observation)
             self._floats[slot] = next_observation, leaves
         if not all_finite(self._floats[slot][1]):
