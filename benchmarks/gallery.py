@@ -25,7 +25,7 @@ from benchmarks.learning import EXPERIMENTS, FIGURES, ROOT, WITH, Experiment
 PAGE = ROOT / "docs" / "gallery.md"
 VIDEOS = ROOT / "docs" / "images" / "gallery"
 BEGIN = "<!-- gallery -->"
-RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
+RLPYT = (sys.executable, "-m", "rlpyt")
 
 
 class Task(NamedTuple):

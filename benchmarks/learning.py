@@ -105,14 +105,14 @@ class Experiment:
     target: str
     seeds: tuple[int, ...] = REPORT_SEEDS
     cheap: bool = True  # takes minutes; run by default
-    program: str = "rlpyt.cli.main"  # module to run; another one for a peer library
+    program: str = "rlpyt"  # module to run; another one for a peer library
     folder: str = ""  # directory of the data, `name` by default
     together: bool = False  # seeds without data are trained as one; for small networks
 
     @property
     def command_line(self) -> str:
         """Return the command line."""
-        if self.program == "rlpyt.cli.main":
+        if self.program == "rlpyt":
             return f"rlpyt {self.command}"
         return f"python -m {self.program} {self.command}"
 
@@ -150,9 +150,9 @@ class Experiment:
 
 
 def _rates(
-    algo: str, env: str, program: str = "rlpyt.cli.main", rates: Iterable[str] = ("3e-4", "1e-3")
+    algo: str, env: str, program: str = "rlpyt", rates: Iterable[str] = ("3e-4", "1e-3")
 ) -> list[Experiment]:
-    ours = program == "rlpyt.cli.main"
+    ours = program == "rlpyt"
     flags = "--torch-threads 1 --algo.learning-rate {0}" if ours else "--learning-rate {0}"
     if ours and algo != "sac":
         flags += " --algo.q-learning-rate {0}"
@@ -571,7 +571,7 @@ def run(experiment: Experiment, seed: int) -> None:
     directory, kept = experiment.directory(seed), experiment.kept(seed)
     if (kept / "evaluation.json").exists():
         return
-    ours = experiment.program == "rlpyt.cli.main"
+    ours = experiment.program == "rlpyt"
     if directory.exists() and not ours:  # of a run that was interrupted
         shutil.rmtree(directory)
     words = [*shlex.split(experiment.command), "--seed", str(seed)]

@@ -117,7 +117,7 @@ def test_missing_seeds_of_a_small_network_are_trained_as_one(monkeypatch, tmp_pa
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", learning.EXPERIMENTS.values(), ids=lambda e: e.name)
 def test_commands_are_understood(experiment):
-    if experiment.program != "rlpyt.cli.main":
+    if experiment.program != "rlpyt":
         pytest.skip("another program")
     algo_name, env_id, *flags = shlex.split(experiment.command)[1:]
     if env_id.startswith("popgym:"):

@@ -1,8 +1,9 @@
 """``rlpyt COMMAND``: dispatch to a command, and report errors as one line and an exit code.
 
-Exit codes: 0 done; 1 the run failed; 2 invalid request; 130 Ctrl-C; 143 terminated. Errors raised
-by a user's environment in training keep their traceback. ``--debug`` anywhere on the command line
-shows the traceback of any error, and lets ``rlpyt train`` do everything in one process.
+Exit codes: 0 done; 1 the run failed; 2 invalid request; 130 Ctrl-C; 141 the program that reads the
+output has ended (``| head``); 143 terminated. Errors raised by a user's environment in training
+keep their traceback. ``--debug`` anywhere on the command line shows the traceback of any error, and
+lets ``rlpyt train`` do everything in one process.
 """
 
 import atexit
@@ -27,6 +28,7 @@ from rlpyt.utils.logging.console import (
     printable,
     say,
     silence_blocked,
+    silenced_unread,
 )
 from rlpyt.utils.logging.tabulate import tabulate
 from rlpyt.utils.mp_shutdown import wait_for_helpers_at_exit
@@ -84,7 +86,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     warnings.formatwarning = shown_warning
     try:
         code = run(args)
+        print(end="", flush=True)
     except BaseException as error:
+        if isinstance(error, BrokenPipeError) and silenced_unread(sys.stdout):
+            sys.exit(141)
         known = [exit_code for kinds, exit_code in EXIT_CODES if isinstance(error, kinds)]
         if isinstance(error, RuntimeError) and "allocate memory" in str(error):
             known.append(1)  # out of memory in torch

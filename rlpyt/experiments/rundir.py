@@ -84,7 +84,7 @@ def program() -> str:
     if shutil.which("rlpyt"):
         return "rlpyt"
     called = sys.argv[0]
-    return f"{quote(sys.executable)} -m rlpyt.cli.main" if called.endswith(".py") else quote(called)
+    return f"{quote(sys.executable)} -m rlpyt" if called.endswith(".py") else quote(called)
 
 
 def check_files(run_dir: Path, links: bool) -> None:

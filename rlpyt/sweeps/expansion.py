@@ -26,7 +26,7 @@ from rlpyt.utils.names import dir_names, flattened, labels
 from rlpyt.utils.seed import stream
 from rlpyt.vis.grouping import RunRecord
 
-RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
+RLPYT = (sys.executable, "-m", "rlpyt")
 TRUST = "--trust"  # the sweep wrote the files; the key of another machine may differ
 
 

@@ -32,7 +32,7 @@ def command_line() -> str:
     """Return the command line of this process, as typed."""
     program, *args = sys.argv
     name = Path(program).name
-    if name == "rlpyt" or Path(program).parts[-3:] == ("rlpyt", "cli", "main.py"):
+    if name == "rlpyt" or Path(program).parts[-2:] == ("rlpyt", "__main__.py"):
         return shlex.join(["rlpyt", *args])
     return shlex.join((["python"] if name.endswith(".py") else []) + sys.argv)
 

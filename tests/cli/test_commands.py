@@ -606,6 +606,16 @@ def test_an_interrupted_command_ends_while_nobody_reads_its_errors(monkeypatch):
         assert rlpyt_command("status") == 130
 
 
+@pytest.mark.parametrize("argv", [["--help"], ["compare", "--help"]])
+def test_a_command_ends_silently_with_the_reader_of_its_output(argv):
+    command = [sys.executable, "-m", "rlpyt", *argv]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, time; began = time.perf_counter(); import rlpyt; "
@@ -642,7 +652,7 @@ def test_a_signal_saves_a_checkpoint_and_leaves_nothing_running(stop, code, tmp_
     run_dir = tmp_path / "run"
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "CartPole-v1"),
+            *(sys.executable, "-m", "rlpyt", "train", "ppo", "CartPole-v1"),
             *("--run-dir", str(run_dir), "--steps", "100000000", "--log-interval-steps", "256"),
         ],
         stdout=subprocess.PIPE,
@@ -687,7 +697,7 @@ class Talkative(CountEnv):
 def test_training_goes_on_without_a_terminal(kind, redirected, tmp_path, monkeypatch):
     (tmp_path / "talk.py").write_text(TALKATIVE)
     monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "rlpyt.cli.main", "train", "ppo", "talk:Talkative"]
+    command = [sys.executable, "-m", "rlpyt", "train", "ppo", "talk:Talkative"]
     command += [*TINY, "--run-dir", str(tmp_path / "run"), "--steps", "64"]
     command[command.index("--sampler.kind") + 1] = kind
     script = f"set -o pipefail; {shlex.join(command)} {redirected}"

@@ -22,7 +22,7 @@ SMALL = [
 def rlpyt(*args):
     """Run the command; returns what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "rlpyt.cli.main", *args],
+        [sys.executable, "-m", "rlpyt", *args],
         capture_output=True,
         text=True,
         check=False,

@@ -63,7 +63,7 @@ class Terminal:
     def __init__(self, *argv):
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 60, 0, 0))
-        command = [sys.executable, "-m", "rlpyt.cli.main", *map(str, argv)]
+        command = [sys.executable, "-m", "rlpyt", *map(str, argv)]
         env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=env
@@ -292,7 +292,7 @@ def test_too_many_runs_are_refused(tmp_path, capsys):
 
 def test_any_number_of_runs_starts_if_asked(tmp_path):
     file, directory = write_file(tmp_path, tmp_path, 2, "max_runs: 1\n"), tmp_path / "new"
-    command = [sys.executable, "-m", "rlpyt.cli.main", "sweep", file, "--dir", directory, "--yes"]
+    command = [sys.executable, "-m", "rlpyt", "sweep", file, "--dir", directory, "--yes"]
     subprocess.run([*map(str, command)], check=True)
     view = read_sweep(directory)
     assert view.counts() == {"done": 2}
@@ -302,7 +302,7 @@ def test_any_number_of_runs_starts_if_asked(tmp_path):
 def test_requests_reach_a_running_launcher(tmp_path, capsys, request):
     directory = tmp_path / "sleepers"
     with open(tmp_path / "log", "w") as log:
-        command = [sys.executable, "-m", "rlpyt.cli.main", "sweep", write_file(tmp_path, "sleep")]
+        command = [sys.executable, "-m", "rlpyt", "sweep", write_file(tmp_path, "sleep")]
         launcher = subprocess.Popen([*map(str, command), "--dir", directory], stdout=log)
     request.addfinalizer(launcher.terminate)
     deadline = time.monotonic() + 60
@@ -358,7 +358,7 @@ def test_missing_files_are_named(argv, complaint, tmp_path, monkeypatch, capsys)
     "argv, typed",
     [
         (["/usr/bin/rlpyt", "sweep", "my file.yaml"], "rlpyt sweep 'my file.yaml'"),
-        (["/lib/rlpyt/cli/main.py", "sweep", "x"], "rlpyt sweep x"),
+        (["/lib/rlpyt/__main__.py", "sweep", "x"], "rlpyt sweep x"),
         (["launch.py", "3"], "python launch.py 3"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_run_is_evaluated_and_resumed_where_there_is_no_device(algo, tmp_path)
     settings.write(tmp_path / "run")
     for command in (["eval", "--episodes", "2"], ["resume", "--device", "cpu", "--steps", "64"]):
         done = subprocess.run(
-            [sys.executable, "-m", "rlpyt.cli.main", command[0], tmp_path / "run", *command[1:]],
+            [sys.executable, "-m", "rlpyt", command[0], tmp_path / "run", *command[1:]],
             capture_output=True, text=True, check=False,
             env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         )  # fmt: skip

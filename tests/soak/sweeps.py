@@ -132,7 +132,7 @@ class SweepTrial(trials.Trial):
 def _start_launcher(root: Path) -> "subprocess.Popen[bytes]":
     """Start the real command in a process group of its own."""
     with open(root / "launcher.log", "ab") as log:
-        command = [sys.executable, "-m", "rlpyt.cli.main", "sweep", str(root)]
+        command = [sys.executable, "-m", "rlpyt", "sweep", str(root)]
         return subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
 
 

@@ -25,7 +25,7 @@ from tests.soak.trials import DEATHS, EXCEPTIONS, Strike
 N = 4  # runs
 ITR = 200
 ENV = "tests.faulty:FaultyEnv"
-RLPYT = (sys.executable, "-m", "rlpyt.cli.main")
+RLPYT = (sys.executable, "-m", "rlpyt")
 OPTIONS = {
     "sampler": dict(kind="serial", batch_T=16, batch_B=2),
     "agent": dict(hidden_sizes=[8]),

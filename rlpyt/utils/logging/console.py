@@ -122,6 +122,17 @@ def silence_blocked() -> None:
                 silence(stream)
 
 
+def silenced_unread(stream: Any) -> bool:
+    """Silence a stream if it is a pipe whose reader has ended; return True if it is one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or no descriptor
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)  # errors are always reported
+        if any(event & select.POLLERR for _, event in poll.poll(0)):
+            silence(stream)
+            return True
+    return False
+
+
 class _LosingFile(io.FileIO):
     """File that discards output after a failed write."""
 

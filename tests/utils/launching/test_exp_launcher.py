@@ -166,7 +166,7 @@ def test_the_example_sweep_runs_all_its_runs(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "rlpyt.cli.main",
+        "rlpyt",
         "sweep",
         str(EXAMPLE / "launch.py"),
         "--steps",
