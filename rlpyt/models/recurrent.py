@@ -10,7 +10,7 @@ from rlpyt.models.blocks.lstm import make_lnlstm
 from rlpyt.models.gtrxl import Gtrxl
 from rlpyt.models.mingru import MinGru
 from rlpyt.models.mlp import MlpModel, size_list
-from rlpyt.models.utils import Nonlinearity
+from rlpyt.models.utils import Nonlinearity, own_module
 from rlpyt.utils.buffer import Tensors, buffer_func
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.collections import (
@@ -101,7 +101,7 @@ def add_memory(module: nn.Module, memory: Memory, input_size: int, size: int) ->
     kwargs: dict[str, Any] = dict(memory) if isinstance(memory, Mapping) else {"kind": memory}
     kind = kwargs.pop("kind", None)
     if callable(kind):
-        name, layer = "memory", kind(input_size, size, **kwargs)
+        name, layer = "memory", own_module(kind(input_size, size, **kwargs), kind)
     else:
         name = str(kind)
         if name not in MEMORIES:

@@ -16,7 +16,7 @@ from rlpyt.utils.names import UnknownName
 Nonlinearity = str | Callable[[], nn.Module]  # name or class of an activation function
 
 DDP_PREFIX = "module."
-_BUILT: WeakSet[nn.Module] = WeakSet()  # models and encoders so far, see `own_module`
+_BUILT: WeakSet[nn.Module] = WeakSet()  # what functions returned so far, see `own_module`
 # Modules of torch.nn.modules.activation that are no elementwise functions without arguments.
 NO_NONLINEARITIES = (
     *("GLU", "MultiheadAttention", "Threshold", "Softmax", "Softmax2d", "Softmin", "LogSoftmax"),
@@ -60,9 +60,10 @@ def module_not_finite(networks: Mapping[str, nn.Module], call: Callable[[], obje
 def own_module(module: Any, function: Any) -> Any:
     """Return a module that no other network has: a copy, if it was returned before.
 
-    Targets are frozen and agents train on their own, so networks must not share it.
+    Targets are frozen and agents train on their own, so networks must not share it, unless it has
+    neither parameters nor buffers.
     """
-    if not isinstance(module, nn.Module):
+    if not isinstance(module, nn.Module) or not module.state_dict():
         return module
     if module in _BUILT:
         warnings.warn(
@@ -93,7 +94,9 @@ def nonlinearity_class(nonlinearity: Nonlinearity) -> Callable[[], nn.Module]:
             f"nonlinearity must be a class such as torch.nn.ReLU, or its name, got "
             f"{nonlinearity!r}. Give the class, not an object of it."
         )
-    return nonlinearity
+    if isinstance(nonlinearity, type):
+        return nonlinearity
+    return lambda: own_module(nonlinearity(), nonlinearity)
 
 
 def conv2d_output_shape(

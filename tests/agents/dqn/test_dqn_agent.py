@@ -125,6 +125,29 @@ def test_the_target_has_an_encoder_of_its_own():
     assert sum(map(len, parts)) == len(set.union(*parts))
 
 
+@pytest.mark.parametrize(
+    "AgentCls, name, module, sizes",
+    [
+        (DqnMlpAgent, "nonlinearity", torch.nn.PReLU(), {}),
+        (R2d1LstmAgent, "memory", torch.nn.GRU(7, 8), dict(lstm_size=8, hidden_sizes=[])),
+    ],
+)
+def test_the_target_has_activations_and_a_memory_of_its_own(AgentCls, name, module, sizes):
+    agent = AgentCls(model_kwargs={name: lambda *sizes: module, **sizes})
+    with pytest.warns(UserWarning, match=f"returned a {type(module).__name__} .*copy"):
+        agent.initialize(SPACES)
+    parts = [{*x.parameters()} for x in (agent.model, agent.target_model)]
+    assert not set.intersection(*parts) and len(parts[0]) == len(parts[1])
+    assert all(p.requires_grad for p in parts[0])
+
+
+def test_activations_without_parameters_may_be_the_same_module():
+    relu = torch.nn.ReLU()
+    agent = DqnMlpAgent(model_kwargs=dict(nonlinearity=lambda: relu))
+    agent.initialize(SPACES)
+    assert agent.target_model.trunk.model[1] is relu
+
+
 def test_noisy_layers_of_the_target_are_noisy():
     agent = initialized("noisy")
     assert not torch.equal(agent.target(*inputs()), agent.target(*inputs()))
