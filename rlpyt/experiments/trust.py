@@ -67,10 +67,10 @@ CHECKPOINT_PLACES = tuple(
 )
 # Largest numbers by name, and the longest list.
 LIMITS = (
-    (r"batch_B|eval_n_envs|num_envs|n_tasks|width|window", 4096),
+    (r"batch_B|eval_n_envs|num_envs|n_tasks|width|height|frame_shape|window", 4096),
     (r"(?!replay_)\w*sizes?|\w*channels|\w*features", 4096),
     (r"n_workers|n_actors|ranks|\w*threads|\w*n_gpu|\w*layers|\w*blocks|\w*heads|\w*stack", 128),
-    (r"\w*ensemble|\w*critics|\w*members|\w*repeat\w*", 128),
+    (r"\w*ensemble|\w*critics|\w*members|\w*repeat\w*|frame_?skip|\w*noops|num_img_obs", 128),
     (r"(n|num)_(?!steps)\w+", 10_000),
     (r"args", 4096),  # of a partial function, whose names are not in the file
     (r"batch_T|max_decorrelation_steps|eval_episodes|eval_max_trajectories", 100_000),

@@ -239,6 +239,8 @@ def test_snapshots_of_torch_are_read(run_dir, old):
     [
         (dict(sampler__batch_B=10**9), "sampler.batch_B=1000000000, but .* at most 4,096"),
         (dict(agent__memory="gru", agent__memory_args={"num_layers": 10**9}), "at most 128"),
+        (dict(env="Ant-v5", env_args={"frame_skip": 10**9}), "env_args.frame_skip=.*at most 128"),
+        (dict(env="pong", env_args={"frame_shape": [10**6, 8]}), "frame_shape.*at most 4,096"),
         (dict(algo={"x": [0] * 1000}), "a list of at most 128 items"),
         (dict(seed=10**399), r"seed must be at most 2\*\*64, got 400 digits"),
     ],
