@@ -54,7 +54,7 @@ class Hook(Recorded):
         """Act after a row was written to progress.csv."""
 
     def on_end(self, runner: "MinibatchRlBase") -> None:
-        """Act when training ends, also after an error."""
+        """Act when training has ended, also by an error, after the last checkpoint is saved."""
 
 
 EVENTS = ("on_start", "on_iteration", "on_log", "on_end")
