@@ -172,6 +172,8 @@ def open_standard_streams() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run a command line, given without the program name, and return its exit code."""
+    if args[:1] == ["help"]:  # rlpyt help train
+        args = [*args[1:], "--help"]
     if not args or args[0] in ("-h", "--help"):
         print(_help())
         return 0 if args else 2

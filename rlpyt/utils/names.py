@@ -75,7 +75,7 @@ class UnknownName(ValueError):
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known name, or ``"."`` if none is near."""
-    close = nearest(name, known, 1)
+    close = nearest(name, known, 1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else "."
 
 

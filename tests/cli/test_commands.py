@@ -525,6 +525,8 @@ def test_help_is_there_for_every_command(capsys):
         assert rlpyt_command(command, "--help") == 0
         shown = capsys.readouterr().out
         assert "--help" in shown and "default: )" not in shown
+    assert rlpyt_command("help", command) == 0 and capsys.readouterr().out == shown
+    assert rlpyt_command("help") == 0 and capsys.readouterr().out == overview
 
 
 def test_help_of_train_shows_presets_and_hyperparameters(capsys):
