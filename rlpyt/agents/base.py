@@ -163,6 +163,10 @@ class BaseAgent(Recorded):
         """
         raise NotImplementedError(f"{type(self).__name__} must implement choose or step.")
 
+    def statistics(self, itr: int) -> dict[str, float]:
+        """Return columns of progress.csv about sampling in iteration ``itr``; none by default."""
+        return {}
+
     def make_env_to_model_kwargs(self, env_spaces: EnvSpaces) -> dict[str, Any]:
         """Return the model's arguments that follow from the spaces; see ``space_arguments``."""
         return {name: SPACE_ARGUMENTS[name](env_spaces) for name in self.space_arguments}

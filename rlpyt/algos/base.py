@@ -82,6 +82,7 @@ class RlAlgorithm(Recorded):
 
     heeds_void: ClassVar[bool] = False
     progress = 0.0
+    _itr = 0  # iteration of ``progress``
     schedules: Mapping[str, Callable[[float], float]] = MappingProxyType({})
     changes: Mapping[str, Any] = MappingProxyType({})
     _started = False  # True from the end of ``initialize``
@@ -422,12 +423,17 @@ class RlAlgorithm(Recorded):
         return columns
 
     def statistics(self) -> dict[str, float]:
-        """Return columns of progress.csv: learning rate, settings with a schedule, reward scale."""
+        """Return columns of progress.csv.
+
+        They are learning rate, settings with a schedule, reward scale, and those of the agent.
+        """
         groups = getattr(self.optimizer, "param_groups", None)  # a custom one may have none
         rate = {"LearningRate": groups[0]["lr"]} if groups else {}
         normalizer = self.reward_normalizer
         scale = {} if normalizer is None else {"RewardScale": normalizer.scale}
-        return {column_of(name): getattr(self, name) for name in self.schedules} | rate | scale
+        scheduled = {column_of(name): getattr(self, name) for name in self.schedules}
+        agent: dict[str, float] = self.agent.statistics(self._itr)
+        return scheduled | rate | scale | agent
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method, compiled if ``compile`` is "loss"."""
@@ -501,7 +507,7 @@ class RlAlgorithm(Recorded):
 
         The runner calls it before every ``optimize_agent``.
         """
-        self.progress = min(1.0, itr / self.n_itr)
+        self._itr, self.progress = itr, min(1.0, itr / self.n_itr)
         for name, schedule in self.schedules.items():
             self._put(name, schedule(self.progress))
 

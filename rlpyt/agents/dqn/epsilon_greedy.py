@@ -125,10 +125,10 @@ class EpsilonGreedyAgentMixin(BaseAgent):
             return final
         return log_spaced(least, final, self._global_B)
 
-    def mean_epsilon(self, itr: int) -> float:
+    def statistics(self, itr: int) -> dict[str, float]:
         """Return the mean epsilon of all environments when sampling in iteration ``itr``."""
-        ramp = (self.eps_itr_min, self.eps_itr_max)
-        return float(annealed(itr, *ramp, np.mean(self.eps_init), np.mean(self._spread())))
+        ends = (np.mean(self.eps_init), np.mean(self._spread()))
+        return {"Epsilon": float(annealed(itr, self.eps_itr_min, self.eps_itr_max, *ends))}
 
     def set_sample_epsilon_greedy(self, epsilon: Any) -> None:
         """Sample with this epsilon, a number or one per environment, until the mode changes.

@@ -8,7 +8,6 @@ import torch
 from torch.optim import Adam, Optimizer
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.losses import greedy_value, huber, scaled_log_policy, soft_value
 from rlpyt.algos.optim import is_optimizer
@@ -109,8 +108,6 @@ class DQN(ReplayAlgo):
     recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
-    _itr = 0  # iteration whose epsilon is logged
-
     @property
     def first_priority(self) -> float:
         """Return the priority of the first samples: by default the largest error of its loss."""
@@ -146,22 +143,9 @@ class DQN(ReplayAlgo):
         # A function instead of a bound method, which cannot be sent to the replay writer.
         plain = self.munchausen is None
         self._target = DQN._greedy_target if plain else DQN._munchausen_target
-        self._itr = 0
         if self.eps_steps is not None:
             last = max(self.min_itr_learn, self.eps_steps // self.itr_steps)
             self.agent.set_epsilon_itr_min_max(self.min_itr_learn, last)
-
-    def apply_schedule(self, itr: int) -> None:
-        """Set scheduled settings, and store the iteration; the agent sets its epsilon itself."""
-        super().apply_schedule(itr)
-        self._itr = itr
-
-    def statistics(self) -> dict[str, float]:
-        """Return the learning rate, and the mean epsilon of the environments in sampling."""
-        columns = super().statistics()
-        if isinstance(self.agent, EpsilonGreedyAgentMixin):
-            columns["Epsilon"] = self.agent.mean_epsilon(self._itr)
-        return columns
 
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take one gradient step; see `ReplayAlgo.update`."""

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch.optim import Optimizer, RAdam
 
-from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.pg.epochs import EpochAlgo
 from rlpyt.algos.returns import lambda_return
@@ -63,26 +62,12 @@ class PQN(EpochAlgo):
     recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
-    _itr = 0  # iteration whose epsilon is logged
-
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """Build the optimizer and set the schedule of epsilon; see `EpochAlgo`."""
         super().initialize(*args, **kwargs)
         if self.eps_steps is not None:
             steps = self.batch_spec.size * self.world_size
             self.agent.set_epsilon_itr_min_max(0, self.eps_steps // steps)
-
-    def apply_schedule(self, itr: int) -> None:
-        """Set scheduled settings, and store the iteration; the agent sets its epsilon itself."""
-        super().apply_schedule(itr)
-        self._itr = itr
-
-    def statistics(self) -> dict[str, float]:
-        """Return the learning rate, and the mean epsilon of the environments in sampling."""
-        columns = super().statistics()
-        if isinstance(self.agent, EpsilonGreedyAgentMixin):
-            columns["Epsilon"] = self.agent.mean_epsilon(self._itr)
-        return columns
 
     def make_batch(self, samples: NamedArrayTuple) -> Any:
         """Return all inputs of the loss, [T, B], on the agent's device."""

@@ -94,9 +94,9 @@ def test_the_mean_epsilon_is_that_of_the_environments_of_all_processes():
         for agent in agents:
             agent.sample_mode(itr)
         mean = np.concatenate([agent.eps_sample for agent in agents]).mean()
-        assert [agent.mean_epsilon(itr) for agent in agents] == pytest.approx([mean, mean])
+        assert [agent.statistics(itr)["Epsilon"] for agent in agents] == pytest.approx([mean, mean])
     alike = agent_of(eps_final=0.2, eps_itr_min=10, eps_itr_max=30)
-    assert alike.mean_epsilon(20) == pytest.approx(0.6)
+    assert alike.statistics(20)["Epsilon"] == pytest.approx(0.6)
 
 
 class OwnStep(DqnMlpAgent):
