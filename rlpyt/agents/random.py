@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from rlpyt.agents.base import AgentStep, BaseAgent
-from rlpyt.agents.spaces import ActionScale, action_leaves
+from rlpyt.agents.spaces import ActionScale
 from rlpyt.distributions.base import Distribution, NoiseSpec
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.observation import is_composite
 from rlpyt.spaces.action_mask import action_mask_of, choices_of, valid_at
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.utils.buffer import Tensors, buffer_from_example, buffer_func, buffer_to
 from rlpyt.utils.collections import namedarraytuple
 
@@ -40,7 +41,7 @@ class UniformActions(Distribution):
         n = choices_of(action_space)
         if is_composite(action_space.shape):
             self._example = buffer_from_example(action_space.null_value(), ())
-            self._parts = [UniformActions(space) for _, space in action_leaves(action_space)]
+            self._parts = [UniformActions(space) for _, space in leaf_spaces(action_space)]
             shape: tuple[int, ...] = (sum(part.n_noise for part in self._parts),)
         elif n is not None:
             self.n = torch.from_numpy(n.astype(np.float32))

@@ -10,6 +10,7 @@ import torch
 from rlpyt.models.observation import IMAGE_DIM, is_composite, marked_shape
 from rlpyt.spaces.action_mask import choices_of, unwrapped
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import leaf_spaces
 
 UNBOUNDED = 1e6  # bounds beyond this are treated as missing
 NO_BOUND = 1e30  # bounds beyond this are declared where there are none
@@ -153,14 +154,6 @@ def choice_counts(action_space: Space) -> list[int]:
     return [int(n) for n in choices.ravel()]
 
 
-def action_leaves(action_space: Space, path: str = "") -> list[tuple[str, Space]]:
-    """Return (path, space) of every part of a (nested) Dict or Tuple space without parts itself."""
-    if not is_composite(action_space.shape):
-        return [(path, action_space)]
-    named = zip(action_space.shape._fields, unwrapped(action_space).spaces, strict=True)
-    return [leaf for name, part in named for leaf in action_leaves(part, f"{path}.{name}")]
-
-
 def action_parts(action_space: Space) -> list[tuple[int, ...] | int]:
     """Return the number of choices of each component of discrete parts, or of components of Boxes.
 
@@ -169,7 +162,7 @@ def action_parts(action_space: Space) -> list[tuple[int, ...] | int]:
             dimensions; the message names it.
     """
     parts: list[tuple[int, ...] | int] = []
-    for path, space in action_leaves(action_space):
+    for path, space in leaf_spaces(action_space):
         choices = choices_of(space)
         if choices is not None and choices.ndim < 2:
             parts.append(tuple(int(n) for n in choices.ravel()))

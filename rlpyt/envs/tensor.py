@@ -108,7 +108,7 @@ class TensorEnvs:
         self.device = _tensor(_at(observation, self._paths[0]), "observation").device
         self._starts = [  # of categories that do not begin at 0
             (i, torch.as_tensor(leaf.start, device=self.device))
-            for i, (_, leaf) in enumerate(leaf_spaces(self.spaces.observation, ""))
+            for i, (_, leaf) in enumerate(leaf_spaces(self.spaces.observation))
             if np.any(getattr(leaf, "start", 0))
         ]
         self.observation = self._leaves(observation, "observation")

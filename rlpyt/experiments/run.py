@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import BaseAgent
-from rlpyt.agents.spaces import action_leaves
 from rlpyt.envs.base import EnvSpaces, built_like
 from rlpyt.envs.tensor import takes_rows
 from rlpyt.errors import DamagedFile, NonFiniteError, RankError
@@ -43,7 +42,7 @@ from rlpyt.samplers.fault_policy import HEALED, FaultLimit
 from rlpyt.samplers.step_checks import all_finite, float_leaves
 from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes, unwrapped
-from rlpyt.spaces.elements import check_first
+from rlpyt.spaces.elements import check_first, leaf_spaces
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, from_gym, to_gym
 from rlpyt.spaces.record import check_spaces
 from rlpyt.utils import torchrun
@@ -497,7 +496,7 @@ class Run:
             action = clipped(action, self._bounds)
         if is_gym:
             return to_gym(action_space, action)
-        spaces = iter([part for _, part in action_leaves(action_space)])
+        spaces = iter([part for _, part in leaf_spaces(action_space)])
         return buffer_func(action, lambda leaf: _in_shape_of_env(next(spaces), leaf))
 
     def _reads_reward(self, observation: Any) -> bool:

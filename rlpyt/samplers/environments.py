@@ -148,8 +148,7 @@ def other_bounds(env: Env | VectorEnv, expected: EnvSpaces, where: str) -> str |
 def _signature(space: object) -> list[tuple[Any, ...]]:
     """Return name, shape, dtype and numbers of choices of each part of a space."""
     return [
-        (name, leaf.shape, str(leaf.dtype), mask_sizes(leaf))
-        for name, leaf in leaf_spaces(space, "")
+        (name, leaf.shape, str(leaf.dtype), mask_sizes(leaf)) for name, leaf in leaf_spaces(space)
     ]
 
 

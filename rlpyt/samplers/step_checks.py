@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlpyt.agents.spaces import action_leaves
 from rlpyt.models.observation import CategoryShape, leaf_shapes, marked_shape
 from rlpyt.spaces.action_mask import unwrapped
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.utils.buffer import NumpyArrays, _named_leaves, buffer_func, keeps_numbers, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 
@@ -205,7 +205,7 @@ class CategoryCheck:
     def __init__(self, space: Any, record: NumpyArrays) -> None:
         self._parts: list[tuple[str, Any, Array, Array, Any]] = []
         shapes, leaves = leaf_shapes(marked_shape(space)), leaves_of(record)
-        rows = zip(action_leaves(space), shapes, leaves) if len(shapes) == len(leaves) else ()
+        rows = zip(leaf_spaces(space), shapes, leaves) if len(shapes) == len(leaves) else ()
         for (path, part), shape, leaf in rows:
             if isinstance(shape, CategoryShape) and leaf.dtype.kind in "iu" and shape.low == 0:
                 # As unsigned numbers, negative ones are too large: one comparison is enough.
@@ -251,7 +251,7 @@ class BoundsCheck:
 
     def __init__(self, space: Any, record: NumpyArrays) -> None:
         self._parts: list[tuple[str, Array, Array, Array, Any]] = []
-        spaces, leaves = action_leaves(space), leaves_of(record)
+        spaces, leaves = leaf_spaces(space), leaves_of(record)
         for (path, part), leaf in zip(spaces, leaves) if len(spaces) == len(leaves) else ():
             low, high = getattr(part, "low", None), getattr(part, "high", None)
             if type(unwrapped(part)).__name__ == "MultiBinary":  # Gymnasium may not be imported

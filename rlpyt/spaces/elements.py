@@ -34,7 +34,7 @@ def composite_of(space: object) -> Any:
     return inner if hasattr(inner, "names") else None
 
 
-def leaf_spaces(space: object, path: str) -> list[tuple[str, Any]]:
+def leaf_spaces(space: object, path: str = "") -> list[tuple[str, Any]]:
     """Return (path, space) of every part that has no named parts itself."""
     composite = composite_of(space)
     if composite is None:

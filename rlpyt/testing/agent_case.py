@@ -65,7 +65,7 @@ class AgentCase:
 
     def _typical(self, space: Any) -> Any:
         """Draw an element of a space, with moderate values where it is unbounded."""
-        drawn = iter([_typical_leaf(leaf, self._rng) for _, leaf in leaf_spaces(space, "")])
+        drawn = iter([_typical_leaf(leaf, self._rng) for _, leaf in leaf_spaces(space)])
         return buffer_func(space.null_value(), lambda _: next(drawn))
 
     def keep_recipe(self) -> None:

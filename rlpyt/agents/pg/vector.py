@@ -8,7 +8,6 @@ from rlpyt.agents.pg.agent import PgAgent
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
 from rlpyt.agents.pg.gaussian import GaussianPgAgent
 from rlpyt.agents.spaces import (
-    action_leaves,
     action_parts,
     box_size,
     choice_counts,
@@ -31,6 +30,7 @@ from rlpyt.models.pg.vector import (
 )
 from rlpyt.spaces.action_mask import choices_of
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.utils.buffer import Tensors, leaves_of
 
 
@@ -97,7 +97,7 @@ class JointMlpAgent(PgAgent):
 
     def make_distribution(self, action_space: Space) -> Joint:
         """Return the joint distribution of all parts."""
-        self._parts = [_part_agent(space) for _, space in action_leaves(action_space)]
+        self._parts = [_part_agent(space) for _, space in leaf_spaces(action_space)]
         return Joint([part.distribution for part in self._parts], action_space.null_value())
 
     def make_dist_info(self, *parameters: Any) -> Any:

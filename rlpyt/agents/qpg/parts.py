@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rlpyt.agents.spaces import ActionScale, action_leaves, action_parts, is_discrete
+from rlpyt.agents.spaces import ActionScale, action_parts, is_discrete
 from rlpyt.distributions.base import Distribution
 from rlpyt.distributions.categorical import Categorical, DistInfo
 from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
@@ -16,6 +16,7 @@ from rlpyt.models.observation import is_composite
 from rlpyt.models.pg.joint import output_sizes
 from rlpyt.spaces.action_mask import valid_or_all
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.utils.buffer import buffer_func, buffer_to, leaves_of
 from rlpyt.utils.tensor import to_onehot
 
@@ -70,7 +71,7 @@ class PolicyParts:
     def __init__(self, action_space: Space, make_gaussian: Callable[[int], Gaussian]) -> None:
         self.sizes = action_parts(action_space)
         self.n_parts, self.size = len(self.sizes), sum(output_sizes(self.sizes))
-        leaves = action_leaves(action_space)
+        leaves = leaf_spaces(action_space)
         self.names = [path.removeprefix(".") for path, _ in leaves]
         self._scales: list[ActionScale | None] = []
         self._parts: list[Distribution] = []

@@ -11,12 +11,12 @@ from gymnasium import spaces
 
 from rlpyt.agents.qpg import parts as parts_module
 from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.agents.spaces import action_leaves
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.models.qpg.mlp import JointPiMlpModel
 from rlpyt.spaces.action_mask import action_mask_of
+from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from tests.algos.qpg.parts_qpg import NARROW, SIZES, SMALL, perceptron, prepared, sampled
 from tests.hybrid_env import ACTIONS, BOX, HybridEnv
@@ -162,7 +162,7 @@ def test_critics_learn_the_values_of_what_was_done(action, masked):
     algo.q_target = lambda samples: y
     losses, q, _ = algo.q_loss(batch)
     totals = [0.0, 0.0]
-    named = action_leaves(agent.env_spaces.action)
+    named = leaf_spaces(agent.env_spaces.action)
     for b in range(N):
         boxes, choices = [], []
         for size, (_, space), leaf in zip(agent.parts.sizes, named, leaves_of(batch.action)):
