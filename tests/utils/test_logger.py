@@ -453,6 +453,7 @@ def test_tables_are_aligned():
     assert tabulate([[1], [None]], ["n"]) == "n\n-\n1\n"
     columns = tabulate([["a", "1"], ["bc", "23"]], tablefmt="plain", colalign=["right", "left"])
     assert columns.splitlines() == [" a  1", "bc  23"]
+    assert tabulate([["a\nb"]], tablefmt="plain") == r"a\nb"  # one row
     assert tabulate([]) == ""
     with pytest.raises(ValueError, match="tablefmt .*'html'"):
         tabulate([], tablefmt="html")

@@ -54,7 +54,8 @@ class DQN(ReplayAlgo):
         int(1e6),
         ge=1,
         fixed=True,
-        doc="environment steps until epsilon is final; None: the agent decides",
+        doc="environment step at which epsilon is final, falling from min_steps_learn on; "
+        "None: the agent decides",
     )
     double_dqn: bool = setting(False, doc="select target actions by the online network")
     prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")

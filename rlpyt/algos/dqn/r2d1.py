@@ -75,7 +75,8 @@ class R2D1(DQN):
         int(1e6),
         ge=1,
         fixed=True,
-        doc="environment steps until epsilon is final; None: the agent decides",
+        doc="environment step at which epsilon is final, falling from min_steps_learn on; "
+        "None: the agent decides",
     )
     double_dqn: bool = setting(True, doc="select target actions by the online network")
     prioritized_replay: bool = setting(True, fixed=True, doc="draw sequences by TD error")

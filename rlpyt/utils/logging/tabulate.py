@@ -37,7 +37,8 @@ def tabulate(
     for title, cells, align in zip_longest(headers, zip_longest(*rows), colalign):
         values = cells or [None] * len(rows)
         texts = [format(x, floatfmt) if isinstance(x, float) else str(x) for x in values]
-        texts = ["" if x is None else text for x, text in zip(values, texts)]
+        # A cell with a line break, as in a name, would look like two rows.
+        texts = ["" if x is None else text.replace("\n", r"\n") for x, text in zip(values, texts)]
         if headers:
             texts.insert(0, str(title or ""))
         numeric = all(isinstance(x, int | float | None) for x in values)
