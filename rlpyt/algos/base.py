@@ -423,17 +423,12 @@ class RlAlgorithm(Recorded):
         return columns
 
     def statistics(self) -> dict[str, float]:
-        """Return columns of progress.csv.
-
-        They are learning rate, settings with a schedule, reward scale, and those of the agent.
-        """
+        """Return columns of progress.csv: learning rate, settings with a schedule, reward scale."""
         groups = getattr(self.optimizer, "param_groups", None)  # a custom one may have none
         rate = {"LearningRate": groups[0]["lr"]} if groups else {}
         normalizer = self.reward_normalizer
         scale = {} if normalizer is None else {"RewardScale": normalizer.scale}
-        scheduled = {column_of(name): getattr(self, name) for name in self.schedules}
-        agent: dict[str, float] = self.agent.statistics(self._itr)
-        return scheduled | rate | scale | agent
+        return {column_of(name): getattr(self, name) for name in self.schedules} | rate | scale
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method, compiled if ``compile`` is "loss"."""

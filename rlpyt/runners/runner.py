@@ -620,7 +620,11 @@ class MinibatchRlBase(CheckpointedRunner):
             **self._resources.read(),
         }.items():
             logger.record_tabular(name, value)
-        for name, value in {**self.sampler.statistics(), **self.algo.statistics()}.items():
+        for name, value in {
+            **self.sampler.statistics(),
+            **self.algo.statistics(),
+            **self.agent.statistics(self.algo._itr),
+        }.items():
             logger.record_tabular(name, value)
 
     def _log_infos(self, traj_infos: Sequence[Mapping[str, Any]] | None = None) -> None:
