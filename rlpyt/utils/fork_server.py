@@ -66,9 +66,13 @@ def _orphans(server: psutil.Process, line: list[str]) -> list[psutil.Process]:
     found = []
     for child in server.children():
         with contextlib.suppress(psutil.Error):
-            # A fork that is not (yet) one of rlpyt's children has the server's command line.
-            foreign = child.cmdline() == line and not child.name().startswith(TITLE)
-            if not foreign and child.status() != psutil.STATUS_ZOMBIE:
+            if child.status() == psutil.STATUS_ZOMBIE:
+                # So is the first thread of a process while others end, which keep its children.
+                orphaned = bool(child.children())
+            else:
+                # A fork that is not (yet) one of rlpyt's children has the server's command line.
+                orphaned = child.cmdline() != line or child.name().startswith(TITLE)
+            if orphaned:
                 found.append(child)
     return found
 

@@ -6,6 +6,7 @@ import sys
 import time
 
 import psutil
+import pytest
 
 SLOW_IMPORT = """
 import sys, time
@@ -58,3 +59,43 @@ def test_children_also_start_from_a_fork_server_of_the_script(tmp_path):
     command = [sys.executable, str(script)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert found.stdout.split() == ["0", "3"], found.stderr
+
+
+ENDS_THREAD_BY_THREAD = """
+import ctypes, platform, subprocess, threading, time
+
+def start():
+    print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
+    time.sleep(1000)
+
+threading.Thread(target=start, daemon=True).start()
+time.sleep(0.2)
+# The first thread alone ends.
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+ENDS_ORPHANS = """
+import os, subprocess, sys, time
+import psutil
+from rlpyt.utils.fork_server import end_orphans
+
+command = [sys.executable, "-c", sys.argv[1]]
+child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+started = child.stdout.readline()
+while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+    time.sleep(0.02)
+end_orphans(os.getpid())
+print(started)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="status of threads on Linux")
+def test_what_a_child_started_ends_while_its_threads_still_end():
+    command = [sys.executable, "-c", ENDS_ORPHANS, ENDS_THREAD_BY_THREAD]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    started = [p for p in psutil.process_iter() if p.pid == int(done.stdout)]
+    _, alive = psutil.wait_procs(started, timeout=20)
+    for process in alive:
+        process.kill()
+    assert not alive
