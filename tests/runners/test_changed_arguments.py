@@ -90,7 +90,7 @@ def test_each_changed_epsilon_acts_and_the_mean_is_logged():
     def mean(**changes):
         hooks = [Change(1, **changes)]
         runner = dqn_run(CpuSampler, hooks, affinity=CPU)
-        return runner.algo.statistics()["Epsilon"]
+        return runner.agent.statistics(runner.algo._itr)["Epsilon"]
 
     least = mean(eps_init=0.0)
     assert mean(eps_init=0.5) == pytest.approx(0.5 / 1.0 * (mean() - least) + least)

@@ -112,7 +112,7 @@ def test_a_resumed_run_logs_the_epsilon_of_its_last_iteration(tmp_path):
 
     class Read(StopAfter):
         def on_start(self, runner):  # here an interrupted evaluation is repeated
-            epsilons.append(runner.algo.statistics()["Epsilon"])
+            epsilons.append(runner.agent.statistics(runner.algo._itr)["Epsilon"])
 
     run("dqn", checkpoint_dir=tmp_path, hooks=[Read(5)])
     run("dqn", resume_from=tmp_path, checkpoint_dir=tmp_path / "other", hooks=[Read(6)])

@@ -163,7 +163,7 @@ def test_epsilon_decreases_over_eps_steps():
     sampled(algo, agent)
     assert (agent.eps_itr_min, agent.eps_itr_max) == (0, 5)
     algo.apply_schedule(5)
-    assert algo.statistics()["Epsilon"] == pytest.approx(0.2)
+    assert agent.statistics(algo._itr)["Epsilon"] == pytest.approx(0.2)
 
 
 def test_other_outputs_are_refused():
