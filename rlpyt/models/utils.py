@@ -63,7 +63,7 @@ def own_module(module: Any, function: Any) -> Any:
     Targets are frozen and agents train on their own, so networks must not share it, unless it has
     neither parameters nor buffers.
     """
-    if not isinstance(module, nn.Module) or not module.state_dict():
+    if not isinstance(module, nn.Module) or not [*module.parameters(), *module.buffers()]:
         return module
     if module in _BUILT:
         warnings.warn(
