@@ -250,6 +250,7 @@ TABLES: dict[str, list[Experiment]] = {
               "Walker2d-v4": REPORT_SEEDS,
               "Ant-v4": REPORT_SEEDS,
           }.items()),
+        _curve("tqc-Hopper", f"train sac Hopper-v5 --steps 100000 {TQC}", "SAC"),
         _curve("crossq-HalfCheetah", "train crossq HalfCheetah-v5 --steps 50000", "CrossQ",
                seeds=REPORT_SEEDS[:3]),
         _curve("crossq-256-utd2-HalfCheetah",

@@ -4,6 +4,7 @@ import csv
 import math
 import os
 import warnings
+from array import array
 from collections.abc import Collection, Container, Iterator
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from rlpyt.errors import DamagedFile
 from rlpyt.utils.files import check_regular, read_regular
 
 MAX_PROGRESS_BYTES = 2**30
+FloatArray = NDArray[np.float64]
 STEPS = "CumSteps"  # end of the name of the column with environment steps
 
 
-def read_progress(run_dir: str | os.PathLike[str]) -> dict[str, NDArray[np.float64]]:
+def read_progress(run_dir: str | os.PathLike[str]) -> dict[str, FloatArray]:
     """Read a run's progress.csv; unreadable parts are skipped with a warning.
 
     An incomplete last line (the run was killed, or is writing it) is skipped, and so are lines
@@ -43,26 +45,45 @@ def read_progress(run_dir: str | os.PathLike[str]) -> dict[str, NDArray[np.float
     skipped = [] if content.endswith(b"\n") or not content else ["the last line, which is cut off"]
 
     header: list[str] = []
-    columns: dict[str, None] = {}  # an ordered set
-    rows: list[dict[str, float]] = []
+    known: set[str] = set()
+    tables: list[tuple[list[str], array[float]]] = []  # (header, its rows one after the other)
     n_ragged = n_strings = 0
     for line in _complete_lines(content):
         cells = cells_of(line)
-        if not header or _is_header(cells, columns):
+        if not header or _is_header(cells, known):
             header = cells
-            columns.update(dict.fromkeys(header))
+            known.update(header)
+            tables.append((header, array("d")))
         elif len(cells) != len(header):
             n_ragged += 1
         else:
-            values = [_number(cell) for cell in cells]
-            n_strings += sum(value is None for value in values)
-            rows.append({k: np.nan if v is None else v for k, v in zip(header, values)})
+            try:
+                values = [float(cell or "nan") for cell in cells]
+            except ValueError:
+                numbers = [_number(cell) for cell in cells]
+                n_strings += numbers.count(None)
+                values = [math.nan if x is None else x for x in numbers]
+            tables[-1][1].extend(values)
 
     skipped += [f"{n_ragged} lines with a wrong number of cells"] * bool(n_ragged)
     skipped += [f"{n_strings} cells that are not numbers"] * bool(n_strings)
     if skipped:
         warnings.warn(f"{path}: skipped {', '.join(skipped)}.", stacklevel=2)
-    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in columns}
+    return _by_column([
+        (names, np.array(values).reshape(-1, len(names))) for names, values in tables if names
+    ])  # fmt: skip
+
+
+def _by_column(tables: list[tuple[list[str], FloatArray]]) -> dict[str, FloatArray]:
+    """Return column name -> [rows] of all tables; NaN in the rows of one without the column."""
+    n_rows = sum(len(rows) for _, rows in tables)
+    columns = {name: np.full(n_rows, np.nan) for names, _ in tables for name in names}
+    start = 0
+    for names, rows in tables:
+        for name, values in zip(names, rows.T):
+            columns[name][start : start + len(rows)] = values
+        start += len(rows)
+    return columns
 
 
 def last_row(

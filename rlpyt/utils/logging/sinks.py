@@ -16,7 +16,7 @@ import re
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -220,52 +220,52 @@ class CsvSink:
 
     def starts_like(self, mark: Mapping[str, Any]) -> bool:
         """Return True if the rows up to ``mark`` are unchanged; there may be new columns."""
-        rows, n, columns = self._rows(), mark["rows"], mark["columns"]
-        last = rows[n - 1] if 0 < n <= len(rows) else []
-        same_columns = self.columns[: len(columns)] == columns
-        return bool(same_columns and len(rows) >= n and last[: len(mark["last"])] == mark["last"])
+        n, columns, expected = mark["rows"], mark["columns"], mark["last"]
+        if self.columns[: len(columns)] != columns or n > self._n_rows:
+            return False
+        last = next(itertools.islice(self._rows(), n - 1, n), []) if n > 0 else []
+        return bool(last[: len(expected)] == expected)
 
     def close(self) -> None:
         """Write rows that could not be written before; the file is not kept open."""
         self._write_waiting()
 
-    def _rows(self) -> list[list[str]]:
-        if not self.path.exists():
-            return []
-        with open(self.path, encoding="utf-8", errors="replace", newline="") as file:
-            return list(csv.reader(file))[1:]
+    def _rows(self) -> Iterator[list[str]]:
+        if self.path.exists():
+            with open(self.path, encoding="utf-8", errors="replace", newline="") as file:
+                yield from itertools.islice(csv.reader(file), 1, None)
 
     def _read_existing(self) -> None:
         content = read_regular(self.path, MAX_PROGRESS_BYTES)
         end = content.rfind(b"\n") + 1
         try:
-            rows = list(csv.reader(io.StringIO(content[:end].decode("utf-8-sig"), newline="")))
+            text = io.TextIOWrapper(io.BytesIO(content[:end]), encoding="utf-8-sig", newline="")
+            rows = csv.reader(text)
+            self.columns = next(rows, [])
+            self._count(rows)
         except (UnicodeDecodeError, csv.Error) as error:
             raise DamagedFile(
                 f"{self.path} is damaged ({error}). Delete its damaged lines, or the file."
             ) from error
         if end < len(content):
             os.truncate(self.path, end)
-        self.columns = rows[0] if rows else []
-        self._count()
 
     def _rewrite(
         self, columns: list[str], keep: Callable[[list[str]], bool] = lambda cells: True
     ) -> None:
-        with open(self.path, encoding="utf-8", newline="") as old, atomic_write(self.path) as new:
+        padded = (cells + [""] * (len(columns) - len(cells)) for cells in self._rows())
+        kept = filter(keep, padded)
+        with atomic_write(self.path) as new:
             new.write(_csv_bytes([columns]))
-            reader = csv.reader(old)
-            next(reader, None)
-            for cells in reader:
-                padded = cells + [""] * (len(columns) - len(cells))
-                if keep(padded):
-                    new.write(_csv_bytes([padded]))
+            while lines := list(itertools.islice(kept, 1000)):
+                new.write(_csv_bytes(lines))
         self.columns = columns
-        self._count()
+        self._count(self._rows())
 
-    def _count(self) -> None:
-        rows = self._rows()
-        self._n_rows, self._last = len(rows), (rows or [[]])[-1]
+    def _count(self, rows: Iterable[list[str]]) -> None:
+        self._n_rows, self._last = 0, []
+        for self._n_rows, self._last in enumerate(rows, 1):
+            pass
 
 
 class TensorBoardSink:
