@@ -35,15 +35,12 @@ from rlpyt.utils.text import counted
 
 @dataclasses.dataclass(frozen=True)
 class Affinity:
-    """Arguments of the command."""
-
     code: Annotated[
         tyro.conf.Positional[str | None], tyro.conf.arg(metavar="CODE", help="see above")
     ] = None
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Affinity, args)
     print(describe_machine() if command.code is None else describe_code(command.code))
     return 0

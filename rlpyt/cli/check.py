@@ -20,8 +20,6 @@ from rlpyt.utils.checks import check_range
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """Arguments of the command."""
-
     env: tyro.conf.Positional[str]  # name, or module:Class
     # arguments of the environment
     env_args: dict[str, Any] = dataclasses.field(default_factory=dict)

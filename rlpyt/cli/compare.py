@@ -16,8 +16,6 @@ from rlpyt.cli.flags import Several, UsageError, parse
 
 @dataclasses.dataclass(frozen=True)
 class Compare:
-    """Arguments of the command."""
-
     # run directories, directories above them, or files of results (.csv, .json)
     runs: tyro.conf.Positional[Several[Path]]
     # published algorithms ("XQC", "SAC", or "published" for all); or run directories or files
@@ -32,7 +30,6 @@ class Compare:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Compare, args)
     if not command.runs:
         raise UsageError("Give runs, as in `rlpyt compare data/sac --against XQC`.")

@@ -18,8 +18,6 @@ from rlpyt.utils.logging.console import say
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     episodes: int = 20  # number of episodes
     seed: int = EVAL_SEED  # seed of the first episode, incremented for each further one
@@ -35,7 +33,6 @@ class Eval:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Eval, args)
     run = load(command.run, command.trust, command.best)
     result = run.evaluate(command.episodes, command.seed, command.deterministic, command.max_steps)

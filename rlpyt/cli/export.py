@@ -21,8 +21,6 @@ from rlpyt.utils.logging.console import say
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     # format; by default that of --output
     to: Annotated[str | None, tyro.conf.arg(metavar="{onnx,torch}")] = None
@@ -34,7 +32,6 @@ class Export:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Export, args)
     to = command.to or ("onnx" if command.output is None else None)
     directory = Path() if is_reference(command.run) else command.run

@@ -18,8 +18,6 @@ from rlpyt.utils.logging.console import say
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """Arguments of the command."""
-
     # run directories, directories above them, or models of the hub (hf://user/name)
     runs: tyro.conf.Positional[Several[Path]]
     # output file: .png, .svg or .pdf
@@ -43,7 +41,6 @@ class Plot:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Plot, args)
     if not command.runs:
         raise UsageError("Give at least one run directory, as in `rlpyt plot data/*`.")

@@ -19,8 +19,6 @@ from rlpyt.utils.logging.console import say
 
 @dataclasses.dataclass(frozen=True)
 class Push:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     repo: tyro.conf.Positional[str]  # name on the hub, user/name; created if it does not exist
     private: bool = False  # create it as private
@@ -30,7 +28,6 @@ class Push:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Push, args)
     run = load(command.run, command.trust)
     url = push(run, command.repo, command.private, command.message, command.dry_run)

@@ -21,8 +21,6 @@ from rlpyt.utils.logging.console import say
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     # .mp4 or .gif; by default video.mp4 in RUN, or here for a model of the hub
     output: tyro.conf.Positional[Path | None] = None
@@ -36,7 +34,6 @@ class Record:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Record, args)
     grid = _grid(command.grid)
     default = Path() / VIDEO if is_reference(command.run) else command.run / VIDEO

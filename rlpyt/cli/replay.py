@@ -35,8 +35,6 @@ N_STEPS = 5  # of the environment that are shown
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     debugger: bool = False  # stop at the first line of the update, in pdb
     device: str | None = None  # cpu (by default), cuda or cuda:N; not for the run of a script

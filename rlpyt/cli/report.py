@@ -17,8 +17,6 @@ from rlpyt.utils.logging.console import say
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Arguments of the command."""
-
     directory: tyro.conf.Positional[Path]  # sweep directory, or a directory above runs
     # output file; by default report.html in the directory
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -31,7 +29,6 @@ class Report:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     from rlpyt.sweeps.report import write_report
 
     command = parse(Report, args)

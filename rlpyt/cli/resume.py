@@ -37,8 +37,6 @@ POLL_S = 1.0  # between two looks at another process's run
 
 @dataclasses.dataclass(frozen=True)
 class Resume:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     steps: int | None = None  # total steps to train for; by default those of the original run
     device: str | None = None  # cpu, cuda or cuda:N; by default that of the original run
@@ -56,7 +54,6 @@ class Resume:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Resume, args)
     hub.refuse(command.run)
     while True:

@@ -54,8 +54,6 @@ PRIORITY = {"running": 0, "failed": 1, "queued": 2, "pruned": 3, "done": 4}
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """Arguments of the command."""
-
     directory: tyro.conf.Positional[Path]  # directory of the sweep, run or runs
     once: bool = False  # show the table once, also on a terminal
     interval_s: float = 2.0  # seconds between refreshes

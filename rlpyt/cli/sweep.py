@@ -49,8 +49,6 @@ REQUESTS = ("pause", "unpause", "stop", "retry")
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Arguments of the command."""
-
     what: tyro.conf.Positional[Path]  # sweep file, directory of a sweep, or launch script
     directory: Annotated[
         Path | None,
@@ -62,7 +60,6 @@ class Sweep:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     if len(args) >= 1 and args[0] in REQUESTS:
         return _request(*_one_directory(args))
     if args and args[0].endswith(".py"):

@@ -81,7 +81,6 @@ class OwnFlags:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
     seeds = _seeds(args)

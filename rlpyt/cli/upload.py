@@ -22,15 +22,12 @@ from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed,
 
 @dataclasses.dataclass(frozen=True)
 class Upload:
-    """Arguments of the command."""
-
     run: tyro.conf.Positional[Path]  # the run directory
     logger: Several[str] = ()  # wandb, mlflow or trackio; by default those of the run
     trust: bool = False  # import and call whatever a run of somebody else names (docs/trust.md)
 
 
 def main(args: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
     command = parse(Upload, args)
     own = _loggers_of(command.run, command.trust)
     trackers = [name for name in logger_names(command.logger or own) if name in TRACKERS]

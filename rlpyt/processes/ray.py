@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import math
 import os
-import signal
 import socket
 import sys
 import threading
@@ -23,8 +22,8 @@ import torch
 from rlpyt.processes.child import ChildSpec, Reply, failure_reply
 from rlpyt.processes.status import ACTIVITY, BUILDING, fresh_progress
 from rlpyt.utils import serialize
-from rlpyt.utils.extras import missing_extra
-from rlpyt.utils.processes import available_cpus
+from rlpyt.utils.extras import needing
+from rlpyt.utils.processes import available_cpus, set_signal_handlers, signal_handlers
 
 PROGRESS_S = 0.5  # seconds between two requests for the activity numbers of a busy actor
 STACKS_S = 2.0  # time for a hung actor to send its stacks
@@ -340,10 +339,9 @@ def import_ray() -> Any:
     Raises:
         ImportError: it is not installed; the message gives the command.
     """
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise missing_extra("RaySampler", "ray", error.name) from error
+    with needing("RaySampler", "ray"):
+        module = importlib.import_module("ray")
+    return module
 
 
 class Cluster:
@@ -389,12 +387,8 @@ class Cluster:
 @contextlib.contextmanager
 def signals_kept() -> Iterator[None]:
     """Restore this process's signal handlers afterwards."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = {number: signal.getsignal(number) for number in numbers}
+    handlers = signal_handlers()
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in handlers.items():
-                if handler is not None:  # None: not set from Python
-                    signal.signal(number, handler)
+        set_signal_handlers(handlers)

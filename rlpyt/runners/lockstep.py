@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import random
-import signal
 import sys
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ import torch
 from greenlet import getcurrent, greenlet
 
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes import GROUP_SIGNALS
+from rlpyt.utils.processes import set_signal_handlers, signal_handlers
 
 NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
 
@@ -165,7 +164,7 @@ def run_in_lockstep(
     Raises:
         KeyboardInterrupt: a second Ctrl-C stopped all runs at once.
     """
-    handlers = {s: signal.getsignal(s) for s in GROUP_SIGNALS}
+    handlers = signal_handlers()
     try:
         stopped = False
         while True:
@@ -194,7 +193,7 @@ def run_in_lockstep(
                 _go_on(member, reply)
                 _stop_if_interrupted(member, members)
     finally:
-        _restore(handlers)
+        set_signal_handlers(handlers)
 
 
 def _go_on(member: Member, answer: Answer) -> None:
@@ -202,16 +201,10 @@ def _go_on(member: Member, answer: Answer) -> None:
 
     A run restores those that it has found, which may be those of the process.
     """
-    handlers = {s: signal.getsignal(s) for s in GROUP_SIGNALS}
+    handlers = signal_handlers()
     member.go_on(answer)
     if member.question is None:
-        _restore(handlers)
-
-
-def _restore(handlers: Mapping[int, Any]) -> None:
-    for number, handler in handlers.items():
-        if handler is not None and signal.getsignal(number) is not handler:
-            signal.signal(number, handler)
+        set_signal_handlers(handlers)
 
 
 def _stop_if_interrupted(member: Member, members: Collection[Member]) -> None:

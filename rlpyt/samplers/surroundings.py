@@ -17,9 +17,7 @@ import ctypes
 import locale
 import os
 import random
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlpyt.utils.processes import GROUP_SIGNALS
+from rlpyt.utils.processes import set_signal_handlers, signal_handlers
 from rlpyt.utils.seed import random_state, set_random_state, undisturbed
 
 NUMPY_RANDOM: Any = np.random  # numpy's types leave some functions out
@@ -76,17 +74,6 @@ def _set_default_device(device: torch.device) -> None:
 
 def _set_torch_print_options(options: Any) -> None:
     vars(torch._tensor_str.PRINT_OPTS).update(vars(options))
-
-
-def _signal_handlers() -> Any:
-    return {number: signal.getsignal(number) for number in GROUP_SIGNALS}
-
-
-def _set_signal_handlers(handlers: Any) -> None:
-    if threading.current_thread() is threading.main_thread():
-        for number, handler in handlers.items():
-            if handler is not None:  # None: not installed by Python
-                signal.signal(number, handler)
 
 
 def _umask() -> int:
@@ -160,7 +147,7 @@ SETTINGS = (
         lambda name: locale.setlocale(locale.LC_ALL, name),
     ),
     # Ctrl-C stops a run at all times.
-    Setting("signal handlers", _signal_handlers, _set_signal_handlers, shared=False),
+    Setting("signal handlers", signal_handlers, set_signal_handlers, shared=False),
 )
 
 

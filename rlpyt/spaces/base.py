@@ -26,6 +26,7 @@ class Space:
     low: Any
     high: Any
 
+    _null_value: Any = 0  # fills the result of `null_value`
     _rng: np.random.Generator | None = None
 
     def sample(self) -> Any:
@@ -34,7 +35,7 @@ class Space:
 
     def null_value(self) -> Any:
         """Return the placeholder element, used for example as the action before the first one."""
-        raise NotImplementedError
+        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
 
     def contains(self, x: object) -> bool:
         """Return True if ``x`` is an element: structure, shape, kind of dtype and bounds."""

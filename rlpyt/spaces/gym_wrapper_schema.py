@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from gymnasium import spaces as gym_spaces
-from numpy.typing import ArrayLike
-
 from rlpyt.spaces import gym_wrapper
 
 nt_to_dict = gym_wrapper.nt_to_dict
@@ -13,16 +10,9 @@ nt_to_dict = gym_wrapper.nt_to_dict
 class GymSpaceWrapper(gym_wrapper.GymSpaceWrapper):
     """`rlpyt.spaces.gym_wrapper.GymSpaceWrapper` with the unused argument ``schemas``."""
 
-    def __init__(
-        self,
-        space: gym_spaces.Space[Any],
-        null_value: ArrayLike = 0,
-        name: str = "obs",
-        force_float32: bool = True,
-        schemas: object = None,
-    ) -> None:
+    def __init__(self, *args: Any, schemas: object = None, **kwargs: Any) -> None:
         """Wrap a gymnasium space; ``schemas`` is ignored, for compatibility."""
-        super().__init__(space, null_value, name, force_float32)
+        super().__init__(*args[:4], **kwargs)
 
 
 def dict_to_nt(value: object, name: str, schemas: object = None) -> Any:

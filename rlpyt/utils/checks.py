@@ -138,6 +138,11 @@ def setting(
     return dataclasses.field(default=default, metadata={"limits": limits})  # type: ignore[no-any-return]
 
 
+def fixed(default: T, **limits: Any) -> T:
+    """Declare a setting that an algorithm refuses to change after ``initialize``; see `setting`."""
+    return setting(default, fixed=True, **limits)
+
+
 class Scheduled(Generic[Number]):
     """Type of a setting that may follow a schedule: a number when it is read.
 
@@ -160,6 +165,11 @@ def scheduled(default: Any, *, doc: str, **limits: Any) -> Any:
     """
     declaration = FieldLimits(doc, **limits, scheduled=True)
     return dataclasses.field(default=default, metadata={"limits": declaration})
+
+
+def rate(default: Any, *, doc: str) -> Any:
+    """Declare a learning rate, which may follow a schedule; see `scheduled`."""
+    return scheduled(default, gt=0, le=100, warn_above=1, doc=doc)
 
 
 def declared(cls: type) -> dict[str, "dataclasses.Field[Any]"]:

@@ -1,6 +1,8 @@
 """Commands that install the packages of an extra, for messages."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import distributions
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -30,6 +32,15 @@ def install_command(*extras: str) -> str:
     elif "vcs_info" in origin:
         return f"pip install 'rlpyt[{names}] @ {origin['vcs_info']['vcs']}+{address}'"
     return f"pip install {flag}'{source}[{names}]'"
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Turn an ImportError into one that says how to install the packages of an extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing_extra(what, extra, error.name) from error
 
 
 def missing_extra(what: str, extra: str, module: str | None) -> ImportError:

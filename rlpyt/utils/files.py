@@ -3,6 +3,7 @@
 import errno
 import itertools
 import os
+import resource
 import shutil
 import stat
 from collections.abc import Iterator
@@ -47,13 +48,12 @@ def _limit(number: int, path: Path) -> str:
             "(other code in this process, such as the environment, has closed it; in a worker "
             "process, --sampler.kind cpu, it cannot)"
         )
-    if number not in (errno.EFBIG, errno.EMFILE) or os.name == "nt":
-        return ""
-    import resource
-
     if number == errno.EMFILE:
         return f"(the limit is {resource.getrlimit(resource.RLIMIT_NOFILE)[0]}; see `ulimit -n`)"
-    return f"(the limit is {resource.getrlimit(resource.RLIMIT_FSIZE)[0]} bytes; see `ulimit -f`)"
+    if number == errno.EFBIG:
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        return f"(the limit is {limit} bytes; see `ulimit -f`)"
+    return ""
 
 
 @contextmanager
@@ -188,9 +188,7 @@ def sync_file(file: BinaryIO) -> None:
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Flush a directory's entries (creations, renames) to disk, where the system supports it."""
-    if os.name == "nt":  # Windows cannot open directories; its renames are journaled
-        return
+    """Flush a directory's entries (creations, renames) to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

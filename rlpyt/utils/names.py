@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import keyword
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -71,6 +72,16 @@ class UnknownName(ValueError):
         known = sorted(known)
         listed, meant = ", ".join(known), suggestion(str(name), known)
         super().__init__(f"unknown {kind} {name!r}{meant} Known: {listed}.")
+
+
+def warn_if_meant(owner: object, name: str, known: Iterable[str], kind: str) -> None:
+    """Warn if a new attribute has another library's or a misspelt name of a setting or argument."""
+    meant = nearest(name, known, 1, cutoff=0.85)
+    if meant and not name.startswith("_") and not hasattr(type(owner), name):
+        warnings.warn(
+            f"{type(owner).__name__} has no {kind} {name}, so assigning it changes nothing. Its "
+            f"name in rlpyt: {meant[0]}."
+        )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """Attributes under the names they had in rlpyt (2019), which subclasses read or assign."""
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 
 class OldName:
@@ -10,17 +11,18 @@ class OldName:
         _ratio_clip = OldName("ratio_clip")
 
     Args:
-        name: the attribute's name now.
+        name: the attribute's name now; "part.name" if a part has it.
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self._part, _, self._name = name.rpartition(".")
+        self._get = operator.attrgetter(name)
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
-        return self if owner is None else getattr(owner, self.name)
+        return self if owner is None else self._get(owner)
 
     def __set__(self, owner: Any, value: Any) -> None:
-        setattr(owner, self.name, value)
+        setattr(getattr(owner, self._part) if self._part else owner, self._name, value)
 
 
 class AssignableProperty:
@@ -32,3 +34,12 @@ class AssignableProperty:
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         return self if owner is None else self._compute(owner)
+
+
+def removed(name: str, advice: str) -> Callable[..., NoReturn]:
+    """Return a function that raises NotImplementedError, in place of one that was removed."""
+
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise NotImplementedError(f"{name} was removed: {advice}.")
+
+    return refuse

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import errno
+import functools
 import multiprocessing as mp
 import os
 import resource
@@ -16,7 +17,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -34,12 +35,8 @@ from rlpyt.utils.synchronize import SEMAPHORES
 LONGEST_TRACEBACK = 20_000  # characters
 FILES_PER_CHILD, FILES_OF_ALL = 6, 12  # maximum open files of a parent, per child and in common
 # Sent by terminals and schedulers to whole process groups: they stop a run, and children ignore
-# them. Windows does not have all of them.
-GROUP_SIGNALS = {
-    number
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-    if (number := getattr(signal, name, None)) is not None
-}
+# them.
+GROUP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -66,9 +63,6 @@ _interpreter_flags = subprocess._args_from_interpreter_flags  # type: ignore[att
 util._args_from_interpreter_flags = _flags_without_working_directory  # type: ignore[attr-defined]
 
 
-_warned_of_fork = False
-
-
 def start_context(method: str | None = None) -> Any:
     """Return the multiprocessing context to start workers with.
 
@@ -86,7 +80,8 @@ def start_context(method: str | None = None) -> Any:
     if method == mp.get_all_start_methods()[0] and not asked:
         # Any use of multiprocessing, such as a queue, sets the platform's default, which is fork on
         # Linux before Python 3.14. A process with threads, such as torch's, should not fork.
-        _warn_of_fork(method)
+        if method == "fork" and not is_child:
+            _warn_of_fork()
         method = None
     if method is None or (method == "fork" and not asked and _uses_cuda()):
         method = "forkserver" if sys.platform.startswith("linux") else "spawn"
@@ -105,16 +100,14 @@ def start_context(method: str | None = None) -> Any:
     return context
 
 
-def _warn_of_fork(method: str) -> None:
-    global _warned_of_fork
-    if method == "fork" and not (_warned_of_fork or is_child):
-        _warned_of_fork = True
-        warnings.warn(
-            "the start method of multiprocessing is 'fork', the platform's default, which any use "
-            "of multiprocessing sets. rlpyt starts processes by 'forkserver'. If you need 'fork', "
-            "set RLPYT_START_METHOD=fork or pass start_method='fork' to the sampler.",
-            stacklevel=3,
-        )
+@functools.cache  # once
+def _warn_of_fork() -> None:
+    warnings.warn(
+        "the start method of multiprocessing is 'fork', the platform's default, which any use of "
+        "multiprocessing sets. rlpyt starts processes by 'forkserver'. If you need 'fork', set "
+        "RLPYT_START_METHOD=fork or pass start_method='fork' to the sampler.",
+        stacklevel=3,
+    )
 
 
 def _uses_cuda() -> bool:
@@ -526,6 +519,19 @@ def without_exit(what: str) -> Iterator[None]:
         raise WorkerError(f"{what} raised {summary_of(error).rstrip('.')}.") from error
 
 
+def signal_handlers(numbers: Iterable[int] = GROUP_SIGNALS) -> dict[int, Any]:
+    """Return this process's handlers of these signals, ``None`` for those not set by Python."""
+    return {number: signal.getsignal(number) for number in numbers}
+
+
+def set_signal_handlers(handlers: Mapping[int, Any]) -> None:
+    """Set handlers that `signal_handlers` has returned; only the main thread can."""
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Delay Ctrl-C and SIGTERM until the end of a block, which must take a limited time."""
@@ -533,15 +539,13 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     received: dict[int, None] = {}
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {number: handler for number, handler in handlers.items() if handler is not None}
-    for number in before:
+    before = signal_handlers((signal.SIGINT, signal.SIGTERM))
+    for number in (number for number, handler in before.items() if handler is not None):
         signal.signal(number, lambda number, frame: received.setdefault(number))
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        set_signal_handlers(before)
         for again in received:
             signal.raise_signal(again)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.checks import scalar, whole_number
+from rlpyt.utils.checks import whole_number
 
 seed_: int | None = None  # last argument of set_seed
 
@@ -26,14 +26,7 @@ def check_seed(seed: Any) -> int:
         TypeError: the seed is not an integer.
         ValueError: the seed is negative, or 2**64 or above.
     """
-    number = scalar(seed)
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"seed must be an integer, got {seed!r} of type {type(seed).__name__}.")
-    if not 0 <= number < 2**64:
-        raise ValueError(f"seed={seed} must be in [0, 2**64).")
-    return number
+    return whole_number("seed", seed, 0)
 
 
 def set_seed(seed: int) -> None:

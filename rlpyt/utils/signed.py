@@ -82,7 +82,7 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
         return {"anyOf": [_schema_of_type(one) for one in get_args(hint)]}
     if get_origin(hint) is tuple:
         return {"type": "array", "items": _schema_of_type(get_args(hint)[0])}
-    if get_origin(hint) is Mapping:
+    if get_origin(hint) in (Mapping, dict):
         return {"type": "object", "additionalProperties": _schema_of_type(get_args(hint)[1])}
     if hint is Any:
         return {}
@@ -182,8 +182,7 @@ def _key(path: Path | None) -> bytes:
 def _is_private(path: Path) -> bool:
     """Return True if only this user can read and write a file; else warn."""
     status = path.stat()
-    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    if own and not status.st_mode & 0o077:
+    if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
         return True
     warnings.warn(
         f"{path} is not used, since other users may read or change it: they could sign runs as "

@@ -13,7 +13,7 @@ from rlpyt.utils.shared import anonymous_file
 LONGEST_DUMP = 10_000  # characters
 NOISE = re.compile(r"(?m)^(  File .*(/multiprocessing/|<string>).*|Extension modules.*)\n?")
 # Signal by which a parent requests stacks. SIGUSR1 stops a run.
-ASK = getattr(signal, "SIGUSR2", None)
+ASK = signal.SIGUSR2
 
 
 class StackFile:
@@ -30,8 +30,7 @@ class StackFile:
     def listen(self) -> None:
         """Enable writing after fatal signals and on request; call this in the child."""
         faulthandler.enable(self._fd, all_threads=True)
-        if ASK is not None:
-            faulthandler.register(ASK, self._fd, all_threads=True)
+        faulthandler.register(ASK, self._fd, all_threads=True)
 
     def ask(self, pid: int, patience_s: float = 1.0) -> str:
         """Request stacks from a live child and return them, or an empty string if it writes none.
@@ -39,8 +38,6 @@ class StackFile:
         A child that has not called ``listen`` yet is killed by the request.
         """
         before = self._size()
-        if ASK is None:
-            return ""
         try:
             os.kill(pid, ASK)
         except ProcessLookupError:

@@ -34,20 +34,11 @@ TENSOR_DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+# The same of numpy, which has no bfloat16 and float8, by kind and size: "f4" -> "F32".
 ARRAY_DTYPES = {
-    "f8": "F64",
-    "f4": "F32",
-    "f2": "F16",
-    "c8": "C64",
-    "i8": "I64",
-    "i4": "I32",
-    "i2": "I16",
-    "i1": "I8",
-    "u8": "U64",
-    "u4": "U32",
-    "u2": "U16",
-    "u1": "U8",
-    "b1": "BOOL",
+    np.dtype(str(dtype).removeprefix("torch.")).str[1:]: name
+    for dtype, name in TENSOR_DTYPES.items()
+    if not name.startswith(("BF16", "F8"))
 }
 _RAW_KINDS = "fciubSUmM"  # no object and structured dtypes
 _PLAIN_INT = 2**63
@@ -76,7 +67,7 @@ def encode_state(state: dict[Any, Any]) -> EncodedState:
         RecursionError: the state contains itself.
     """
     encoded = EncodedState()
-    encoded.tree = _Encoder(encoded).encode(state, "state")
+    encoded.tree = _encode(state, "state", encoded)
     return encoded
 
 
@@ -89,64 +80,55 @@ def decode_state(encoded: EncodedState) -> Any:
     return _decode(encoded.tree, encoded)
 
 
-class _Encoder:
-    """Recursive encoder that stores the leaves of a state in ``encoded``."""
+def _encode(value: Any, where: str, encoded: EncodedState) -> Any:
+    if value is None or type(value) in (bool, str):
+        return value
+    if type(value) is int:
+        return value if abs(value) < _PLAIN_INT else {"$int": hex(value)}
+    if type(value) is float:
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, Mapping):
+        return _encode_dict(value, where, encoded)
+    if type(value) in (list, tuple, torch.Size):
+        items = [_encode(item, f"{where}/{i}", encoded) for i, item in enumerate(value)]
+        return items if type(value) is list else {"$tuple": items}
+    return _encode_leaf(value, where, encoded)
 
-    def __init__(self, encoded: EncodedState) -> None:
-        self.encoded = encoded
 
-    def encode(self, value: Any, where: str) -> Any:
-        if value is None or type(value) in (bool, str):
-            return value
-        if type(value) is int:
-            return value if abs(value) < _PLAIN_INT else {"$int": hex(value)}
-        if type(value) is float:
-            return value if math.isfinite(value) else {"$float": str(value)}
-        if isinstance(value, Mapping):
-            return self._dict(value, where)
-        if type(value) in (list, tuple, torch.Size):
-            items = [self.encode(item, f"{where}/{i}") for i, item in enumerate(value)]
-            return items if type(value) is list else {"$tuple": items}
-        return self._leaf(value, where)
+def _encode_dict(value: Mapping[Any, Any], where: str, encoded: EncodedState) -> dict[str, Any]:
+    pairs = []
+    for key, item in value.items():
+        if type(key) not in (str, int) and not isinstance(key, np.integer):
+            raise TypeError(f"keys of {where} must be strings or integers, got {key!r}.")
+        own = key if type(key) is str else int(key)
+        pairs.append((own, _encode(item, f"{where}/{key}", encoded)))
+    if all(type(key) is str and not key.startswith("$") for key, _ in pairs):
+        return {str(key): item for key, item in pairs}
+    return {"$dict": [[_encode(key, where, encoded), item] for key, item in pairs]}
 
-    def _dict(self, value: Mapping[Any, Any], where: str) -> dict[str, Any]:
-        pairs = []
-        for key, item in value.items():
-            if type(key) not in (str, int) and not isinstance(key, np.integer):
-                raise TypeError(f"keys of {where} must be strings or integers, got {key!r}.")
-            pairs.append(
-                (key if type(key) is str else int(key), self.encode(item, f"{where}/{key}"))
+
+def _encode_leaf(value: Any, where: str, encoded: EncodedState) -> dict[str, Any]:
+    if isinstance(value, torch.Tensor):
+        dense = value.layout is torch.strided and value.device.type != "meta"
+        if not dense or value.dtype not in TENSOR_DTYPES:
+            raise TypeError(
+                f"{where} must be a dense tensor of {sorted(TENSOR_DTYPES.values())}, got "
+                f"dtype {value.dtype}, layout {value.layout} on {value.device}."
             )
-        if all(type(key) is str and not key.startswith("$") for key, _ in pairs):
-            return {str(key): item for key, item in pairs}
-        return {"$dict": [[self.encode(key, where), item] for key, item in pairs]}
-
-    def _leaf(self, value: Any, where: str) -> dict[str, Any]:
-        if isinstance(value, torch.Tensor):
-            if not _is_storable(value):
-                raise TypeError(
-                    f"{where} must be a dense tensor of {sorted(TENSOR_DTYPES.values())}, got "
-                    f"dtype {value.dtype}, layout {value.layout} on {value.device}."
-                )
-            return {"$tensor": _store(self.encoded.tensors, where, value.detach())}
-        if isinstance(value, bytes):
-            return {"$bytes": _store(self.encoded.arrays, where, np.frombuffer(value, np.uint8))}
-        if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in _RAW_KINDS:
-            return self._array(value, where)
-        hint = " Use its _asdict()." if hasattr(value, "_asdict") else ""
-        raise TypeError(
-            f"{where} must consist of dicts, lists, tuples, numbers, strings, bytes, arrays and "
-            f"tensors, got a {type(value).__module__}.{type(value).__qualname__}.{hint}"
-        )
-
-    def _array(self, value: NDArray[Any] | np.generic, where: str) -> dict[str, Any]:
-        kind = "$array" if isinstance(value, np.ndarray) else "$scalar"
-        array = np.asarray(value)
+        return {"$tensor": _store(encoded.tensors, where, value.detach())}
+    if isinstance(value, bytes):
+        return {"$bytes": _store(encoded.arrays, where, np.frombuffer(value, np.uint8))}
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in _RAW_KINDS:
+        kind, array = "$array" if isinstance(value, np.ndarray) else "$scalar", np.asarray(value)
         if array_dtype_name(array) is not None:
-            return {kind: _store(self.encoded.arrays, where, array)}
-        raw = np.frombuffer(array.tobytes(), np.uint8)
-        name = _store(self.encoded.arrays, where, raw)
+            return {kind: _store(encoded.arrays, where, array)}
+        name = _store(encoded.arrays, where, np.frombuffer(array.tobytes(), np.uint8))
         return {kind: name, "dtype": array.dtype.str, "shape": list(array.shape)}
+    hint = " Use its _asdict()." if hasattr(value, "_asdict") else ""
+    raise TypeError(
+        f"{where} must consist of dicts, lists, tuples, numbers, strings, bytes, arrays and "
+        f"tensors, got a {type(value).__module__}.{type(value).__qualname__}.{hint}"
+    )
 
 
 def array_dtype_name(array: NDArray[Any]) -> str | None:
@@ -166,8 +148,11 @@ def write_safetensors(file: BinaryIO, leaves: Mapping[str, Leaf]) -> None:
     header, end = {}, 0
     for name, leaf in ordered:
         start, end = end, end + math.prod(leaf.shape) * _item_bytes(leaf)
+        dtype = (
+            TENSOR_DTYPES[leaf.dtype] if isinstance(leaf, torch.Tensor) else array_dtype_name(leaf)
+        )
         header[name] = {
-            "dtype": _dtype_name(leaf),
+            "dtype": dtype,
             "shape": list(leaf.shape),
             "data_offsets": [start, end],
         }
@@ -176,11 +161,6 @@ def write_safetensors(file: BinaryIO, leaves: Mapping[str, Leaf]) -> None:
     file.write(len(text).to_bytes(8, "little") + text)
     for _, leaf in ordered:
         file.write(_content(leaf))
-
-
-def _is_storable(tensor: torch.Tensor) -> bool:
-    dense = tensor.layout is torch.strided and tensor.device.type != "meta"
-    return dense and tensor.dtype in TENSOR_DTYPES
 
 
 def _store(leaves: dict[str, Any], where: str, leaf: Any) -> str:
@@ -193,12 +173,6 @@ def _store(leaves: dict[str, Any], where: str, leaf: Any) -> str:
 
 def _item_bytes(leaf: Leaf) -> int:
     return leaf.element_size() if isinstance(leaf, torch.Tensor) else leaf.itemsize
-
-
-def _dtype_name(leaf: Leaf) -> str | None:
-    if isinstance(leaf, torch.Tensor):
-        return TENSOR_DTYPES[leaf.dtype]
-    return array_dtype_name(leaf)
 
 
 def _content(leaf: Leaf) -> memoryview:

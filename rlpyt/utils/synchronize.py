@@ -255,32 +255,21 @@ def drain_queue(
             "n_sentinel must be 0 if guard_sentinel is set, otherwise at least 0, got "
             f"n_sentinel={n_sentinel}, guard_sentinel={guard_sentinel}."
         )
-    if n_sentinel:
-        return _drain_until(queue_obj, n_sentinel, timeout)
-    contents: list[Any] = []
-    while True:
+    contents, n_seen = list[Any](), 0
+    while not n_sentinel or n_seen < n_sentinel:
         try:
-            obj = queue_obj.get(block=False)
+            obj = queue_obj.get(block=n_sentinel > 0, timeout=timeout)
         except queue.Empty:
-            return contents
-        if obj is None and guard_sentinel:
-            queue_obj.put(None)
-            return contents
-        contents.append(obj)
-
-
-def _drain_until(queue_obj: Any, n_sentinel: int, timeout: float | None) -> list[Any]:
-    contents: list[Any] = []
-    n_seen = 0
-    while n_seen < n_sentinel:
-        try:
-            obj = queue_obj.get(timeout=timeout)
-        except queue.Empty:
+            if not n_sentinel:
+                break
             raise TimeoutError(
                 f"received {n_seen} of {n_sentinel} sentinels, then nothing for {timeout} s; "
                 "a producer may have died."
             ) from None
-        if obj is None:
+        if obj is None and guard_sentinel:
+            queue_obj.put(None)
+            break
+        if obj is None and n_sentinel:
             n_seen += 1
         else:
             contents.append(obj)

@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from numpy.typing import ArrayLike, NDArray
 
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import missing_extra, needing
+from rlpyt.utils.files import atomic_write
 from rlpyt.vis.progress import PathLike
 
 Image = NDArray[np.uint8]
@@ -272,9 +273,8 @@ def write_png(image: Image, path: PathLike) -> None:
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.new")
-    pillow.fromarray(image).save(temporary, "PNG")
-    temporary.replace(target)
+    with atomic_write(target) as file:
+        pillow.fromarray(image).save(file, "PNG")
 
 
 def _open_windows() -> bool:
@@ -282,11 +282,9 @@ def _open_windows() -> bool:
     linux = sys.platform.startswith("linux")
     if linux and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
-    try:
+    with needing("A window", "plot"):
         import matplotlib
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise missing_extra("A window", "plot", error.name) from error
     try:
         plt.close(plt.figure())  # selects a backend
     except Exception:  # the display cannot be reached; the error depends on the toolkit

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.files import atomic_write
 from rlpyt.vis.grouping import natural_key
 from rlpyt.vis.progress import PathLike
@@ -74,12 +74,10 @@ def panels(n: int, width: float = 3.4, height: float = 2.7) -> tuple[Figure, lis
     Raises:
         ImportError: matplotlib is not installed.
     """
-    try:
+    with needing("A plot", "plot"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as error:
-        raise missing_extra("A plot", "plot", error.name) from error
     columns = min(n, PER_ROW)
     rows = -(-n // PER_ROW)
     size = (5.0, 3.6) if n == 1 else (width * columns, height * rows + 0.4)

@@ -80,6 +80,12 @@ def test_samples_cross_in_both_directions_unchanged(make):
         assert_equal_leaves(wrapper.convert(given), sample)
 
 
+def test_an_element_without_all_its_parts_is_not_reverted():
+    wrapper = GymSpaceWrapper(G.Dict(a=G.Discrete(2), b=G.Discrete(2)))
+    with pytest.raises(ValueError, match="shorter"):
+        wrapper.revert((1,))
+
+
 @pytest.mark.parametrize("make", EVERY_SPACE)
 def test_shape_dtype_and_bounds_describe_the_samples(make):
     wrapper = GymSpaceWrapper(make())

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import rlpyt
-from rlpyt.errors import ConcurrentRunError
+from rlpyt.errors import ConcurrentRunError, DamagedFile
 from rlpyt.experiments.options import RunOptions
 from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup
@@ -32,6 +32,7 @@ from rlpyt.utils.logging.context import (
     get_log_dir,
     logger_context,
     run_context,
+    started_by_this_job,
 )
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.serialize import ByValue
@@ -287,6 +288,25 @@ def test_the_command_lines_configuration_is_moved_aside(tmp_path):
     with pytest.warns(UserWarning, match="moved to"), run_context(tmp_path / "run", 0, "n"):
         assert not (tmp_path / "run" / "config.json").exists()
     assert (tmp_path / "run.1" / "config.json").exists()
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_in_place_of_a_configuration_is_left_alone(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    (tmp_path / "progress.csv").write_text("x\n1\n")
+    (tmp_path / "other.txt").touch()
+    with pytest.warns(UserWarning, match="moved to"), run_context(tmp_path, 0, "n"):
+        assert (tmp_path / "config.json").is_fifo()
+
+
+def test_damaged_parameters_are_named_under_torchrun(tmp_path, monkeypatch):
+    for name, value in dict(RANK=0, WORLD_SIZE=1, LOCAL_RANK=0, MASTER_PORT=1).items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    for content in ('{"a": ', "[1]"):
+        (tmp_path / "params.json").write_text(content)
+        with pytest.raises(DamagedFile, match=r"params\.json"):
+            started_by_this_job(tmp_path)
 
 
 def test_an_empty_run_or_a_variant_file_is_not_moved_aside(tmp_path):

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 import warnings
+from dataclasses import asdict
 
 import pytest
 
@@ -307,7 +308,7 @@ MEMORY = {"run_id": "a", "server": "", "steps": 10, "files": {}, "failed": False
 def test_a_damaged_memory_is_named(run_dir, text):
     path = run_dir / "logger_wandb.json"
     path.write_text(json.dumps(MEMORY))
-    assert memory_of(run_dir, "wandb") == MEMORY
+    assert asdict(memory_of(run_dir, "wandb")) == MEMORY
     path.write_text(text)
     with pytest.raises(DamagedFile, match=r"logger_wandb.json is not what wandb has received"):
         memory_of(run_dir, "wandb")

@@ -80,32 +80,15 @@ def encode_affinity(
         AffinityError, ValueError, TypeError: a number is invalid, or a run needs more cores or
             GPUs than the machine has.
     """
+    given = dict(locals())
     n_cpu_core = whole_number("n_cpu_core", n_cpu_core, 1)
     if hyperthread_offset is None or n_socket is None:
         found = Machine.here()
         if found.n_core < n_cpu_core:  # the code is for another machine, unknown here
             found = Machine(cpus=(), n_core=n_cpu_core, hyperthread_offset=n_cpu_core)
-        if hyperthread_offset is None:
-            hyperthread_offset = found.hyperthread_offset
-        if n_socket is None:
-            n_socket = found.n_socket
-    resources = Resources(
-        n_cpu_core=n_cpu_core,
-        n_gpu=n_gpu,
-        contexts_per_gpu=contexts_per_gpu,
-        gpu_per_run=gpu_per_run,
-        cpu_per_run=cpu_per_run,
-        cpu_per_worker=cpu_per_worker,
-        cpu_reserved=cpu_reserved,
-        hyperthread_offset=hyperthread_offset,
-        n_socket=n_socket,
-        run_slot=run_slot,
-        async_sample=async_sample,
-        sample_gpu_per_run=sample_gpu_per_run,
-        optim_sample_share_gpu=optim_sample_share_gpu,
-        alternating=alternating,
-        set_affinity=set_affinity,
-    ).checked()
+        here = {"hyperthread_offset": found.hyperthread_offset, "n_socket": found.n_socket}
+        given |= {name: value for name, value in here.items() if given[name] is None}
+    resources = Resources(**given).checked()
     if run_slot is not None:
         resources.checked_slot()
     return resources.to_code()
@@ -206,13 +189,7 @@ def get_n_run_slots(affinity_code: str) -> int:
     return Resources.from_code(affinity_code).checked().n_run_slots
 
 
-def decode_affinity(affinity_code: str) -> dict[str, int]:
-    """Return the parts of a code: ``{"cpu": 8, "gpu": 2}``.
-
-    Raises:
-        AffinityError: the code is malformed.
-    """
-    return parse(affinity_code)
+decode_affinity = parse
 
 
 def get_n_socket() -> int:

@@ -56,11 +56,6 @@ def make_variants(*variant_levels: VariantLevel) -> tuple[list[Variant], list[st
     if count > MAX_RUNS:
         levels = counted(len(variant_levels), "level")
         warnings.warn(f"{levels} combine into {count:,} variants.", stacklevel=2)
-    return cross_levels(*variant_levels)
-
-
-def cross_levels(*variant_levels: VariantLevel) -> tuple[list[Variant], list[str]]:
-    """Combine levels like ``make_variants``, without the warning about large numbers."""
     variants: list[Variant] = [{}]
     log_dirs = [""]
     for number, level in enumerate(variant_levels):

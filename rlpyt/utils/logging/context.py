@@ -1,24 +1,25 @@
 """Context managers that open a run's directory and the logger's outputs in it."""
 
 import itertools
-import json
 import os
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from rlpyt.errors import DamagedFile
 from rlpyt.utils import torchrun
-from rlpyt.utils.files import new_directory, remove_leftovers, temporary_of
+from rlpyt.utils.files import new_directory, read_regular, remove_leftovers, temporary_of
 from rlpyt.utils.logging import lock, logger
 from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
 from rlpyt.utils.processes import summary_of, traceback_text
 from rlpyt.utils.resumption import ASIDE, asked_to_resume
+from rlpyt.utils.signed import MAX_BYTES, read_json
 
 
 def default_log_dir(repository: Path) -> str:
@@ -99,19 +100,8 @@ def logger_context(
         directory = new_directory(get_log_dir(path))
     else:
         directory = nullcontext(Path(get_log_dir(path)))
-    with (
-        directory as run_dir,
-        run_context(
-            run_dir,
-            run_ID,
-            name,
-            log_params,
-            snapshot_mode,
-            use_summary_writer,
-            resume,
-            loggers,
-        ) as absolute,
-    ):
+    given = (run_ID, name, log_params, snapshot_mode, use_summary_writer, resume, loggers)
+    with directory as run_dir, run_context(run_dir, *given) as absolute:
         yield absolute
 
 
@@ -228,7 +218,9 @@ def _is_result(path: Path) -> bool:
         one = path.name.startswith("checkpoint-") and (path / "manifest.json").exists()
         return one or (path.name == "checkpoint" and any(path.glob("checkpoint-*/manifest.json")))
     if path.name == "config.json":  # other programs also use this name
-        return b'"rlpyt":' in path.read_bytes()
+        with suppress(DamagedFile):
+            return b'"rlpyt":' in read_regular(path, MAX_BYTES)
+        return False
     return any(fnmatch(path.name, pattern) for pattern in OWN_FILES)
 
 
@@ -259,7 +251,7 @@ def started_by_this_job(run_dir: PathLike) -> bool:
     here, params = torchrun.place(), Path(run_dir, "params.json")
     if here is None or not params.exists():
         return False
-    started_by = json.loads(params.read_text(encoding="utf-8")).get("torchrun", "")
+    started_by = read_json(params, "the settings of a run", {"type": "object"}).get("torchrun", "")
     return here.restarts > 0 or (here.run_id != "" and here.run_id == started_by)
 
 
@@ -284,7 +276,7 @@ def add_exp_param(
     if not found:
         raise FileNotFoundError(f"no run in {root}: no params.json found in it or below it.")
     for params_file in found:
-        params = json.loads(params_file.read_text(encoding="utf-8"))
+        params = read_json(params_file, "the settings of a run", {"type": "object"})
         if param_name in params and not overwrite:
             print(f"{params_file} already has {param_name}={params[param_name]!r}; unchanged.")
         else:

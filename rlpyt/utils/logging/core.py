@@ -4,10 +4,10 @@ import copy
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rlpyt.utils.logging.console import Terminal, TerminalTablePrinter, colorize
 from rlpyt.utils.logging.lock import RunDirectoryError
@@ -88,11 +88,9 @@ class Logger:
         """Remove the prefix pushed last."""
         del self._prefixes[-1]
 
-    @contextmanager
-    def prefix(self, key: str) -> Iterator[None]:
+    def prefix(self, key: str) -> AbstractContextManager[None]:
         """Add ``key`` to the prefixes of text lines in a block."""
-        with _pushed(self._prefixes, key):
-            yield
+        return _pushed(self._prefixes, key)
 
     def set_disable_prefix(self, disable_prefix: bool) -> None:
         """Disable or enable the prefixes of text lines."""
@@ -167,11 +165,9 @@ class Logger:
         """Remove the tabular prefix pushed last."""
         del self._tabular_prefixes[-1]
 
-    @contextmanager
-    def tabular_prefix(self, key: str) -> Iterator[None]:
+    def tabular_prefix(self, key: str) -> AbstractContextManager[None]:
         """Add ``key`` to the prefixes of column names in a block."""
-        with _pushed(self._tabular_prefixes, key):
-            yield
+        return _pushed(self._tabular_prefixes, key)
 
     def set_iteration(self, iteration: int) -> None:
         """Set the ``step`` given to sinks with subsequent rows; runners set environment steps."""
@@ -194,16 +190,14 @@ class Logger:
             marks: result of ``table_marks``; ignored for files that were changed since.
             step: last step whose rows TensorBoard keeps; ``None``: it keeps all.
         """
-        for name, table in self._tables.items() if not self._disabled else ():
-            mark = (marks or {}).get(os.path.basename(name))
-            cast(CsvSink, table.output).rewind(key, value, mark)
+        for name, table in self._csv_tables().items() if not self._disabled else ():
+            table.rewind(key, value, (marks or {}).get(name))
         if self._summary is not None and step is not None:
             self._summary.rewind(step)
 
     def table_marks(self) -> dict[str, Any]:
         """Return the current position in each table, by file name, for a checkpoint."""
-        tables = {os.path.basename(name): table for name, table in self._tables.items()}
-        return {name: cast(CsvSink, table.output).mark() for name, table in tables.items()}
+        return {name: table.mark() for name, table in self._csv_tables().items()}
 
     def begun_row(self) -> list[list[Any]]:
         """Return the columns set since the last row, [name, value] each, for a checkpoint."""
@@ -211,12 +205,11 @@ class Logger:
 
     def changed_tables(self, marks: Mapping[str, Any]) -> list[str]:
         """Return the files whose rows up to their mark in ``marks`` have changed."""
-        tables = [(os.path.basename(name), table) for name, table in self._tables.items()]
-        return [
-            name
-            for name, table in tables
-            if name in marks and not cast(CsvSink, table.output).starts_like(marks[name])
-        ]
+        tables = self._csv_tables().items()
+        return [k for k, table in tables if k in marks and not table.starts_like(marks[k])]
+
+    def _csv_tables(self) -> dict[str, CsvSink]:
+        return {os.path.basename(name): table.output for name, table in self._tables.items()}
 
     def _record(self, name: str, value: Any) -> None:
         if not (self._disabled or self._tabular_disabled):

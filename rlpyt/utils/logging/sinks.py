@@ -19,11 +19,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from rlpyt.errors import DamagedFile
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.files import atomic_write, naming, read_regular, sync_file
 from rlpyt.utils.logging.progress_csv import MAX_PROGRESS_BYTES
 from rlpyt.utils.names import flattened
@@ -36,7 +36,10 @@ MLFLOW_METRICS = 1000  # most metrics of a request
 
 
 class Sink(Protocol):
-    """Output for one row of results per logging interval."""
+    """Output for one row of results per logging interval.
+
+    One with a method ``attach(path, step)`` also takes files of a run: plots, videos, results.
+    """
 
     def write(self, row: Row, step: int) -> None:
         """Write a row: numbers or short strings by column name.
@@ -48,19 +51,6 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release resources. No further call follows."""
-
-
-@runtime_checkable
-class FileSink(Sink, Protocol):
-    """Sink that also takes files of a run: plots, videos, results."""
-
-    def attach(self, path: Path, step: int) -> None:
-        """Store a file under its name; formats that the output cannot show are left out.
-
-        Args:
-            path: the file.
-            step: environment steps so far.
-        """
 
 
 class Guarded:
@@ -84,7 +74,7 @@ class Guarded:
 
     def attach(self, path: Path, step: int) -> None:
         """Call the output's ``attach`` if it takes files and has not been dropped."""
-        if isinstance(self.output, FileSink):
+        if hasattr(self.output, "attach"):
             self._call(self.output.attach, path, step)
 
     def _call(self, method: Callable[..., object], *args: Any) -> None:
@@ -283,10 +273,8 @@ class TensorBoardSink:
 
     def __init__(self, log_dir: str | os.PathLike[str] | None = None, writer: Any = None) -> None:
         if writer is None:
-            try:
+            with needing("The summary writer", "tensorboard"):
                 from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise missing_extra("The summary writer", "tensorboard", error.name) from error
             writer = SummaryWriter(log_dir)
         self.writer = writer
 
@@ -351,10 +339,8 @@ class WandbSink:
         group: str | None = None,
         **init_kwargs: Any,
     ) -> None:
-        try:
+        with needing("WandbSink", "wandb"):
             import wandb
-        except ImportError as error:
-            raise missing_extra("WandbSink", "wandb", error.name) from error
         self._wandb = wandb
         if "WANDB_MODE" not in os.environ and not has_wandb_key():
             init_kwargs.setdefault("mode", "offline")
@@ -431,11 +417,9 @@ class MlflowSink:
         run_id: str | None = None,
         group: str | None = None,
     ) -> None:
-        try:
+        with needing("MlflowSink", "mlflow"):
             from mlflow.entities import Metric, Param
             from mlflow.tracking import MlflowClient
-        except ImportError as error:
-            raise missing_extra("MlflowSink", "mlflow", error.name) from error
         self._metric, self._client = Metric, MlflowClient()
         self._params: list[Any] = []
         self.last_step: int | None = None
@@ -444,11 +428,8 @@ class MlflowSink:
             self.run_id = run_id
             return
         project = project or os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-        experiment = self._client.get_experiment_by_name(project)
-        if experiment is None:
-            experiment_id = self._client.create_experiment(project)
-        else:
-            experiment_id = experiment.experiment_id
+        known = self._client.get_experiment_by_name(project)
+        experiment_id = known.experiment_id if known else self._client.create_experiment(project)
         tags = {} if group is None else {"group": group}
         run = self._client.create_run(experiment_id, run_name=name, tags=tags)
         self.run_id = str(run.info.run_id)
@@ -516,10 +497,8 @@ class TrackioSink:
         run_id: str | None = None,
         group: str | None = None,
     ) -> None:
-        try:
+        with needing("TrackioSink", "trackio"):
             import trackio
-        except ImportError as error:
-            raise missing_extra("TrackioSink", "trackio", error.name) from error
         self._trackio = trackio
         self._run: Any = trackio.init(
             project=project or os.environ.get("TRACKIO_PROJECT", PROJECT),

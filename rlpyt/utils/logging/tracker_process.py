@@ -19,13 +19,14 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from rlpyt.utils.files import write_text
 from rlpyt.utils.logging.progress_csv import NewRows
 from rlpyt.utils.logging.sinks import MLFLOW_METRICS, MlflowSink, TrackioSink, WandbSink
-from rlpyt.utils.signed import read_json
+from rlpyt.utils.signed import read_json, schema_of
 from rlpyt.utils.text import counted
 
 WAIT_VARIABLE = "RLPYT_TRACKER_WAIT_S"
@@ -55,18 +56,17 @@ ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 
-MEMORY = {  # JSON schema of ``logger_<tracker>.json``
-    "type": "object",
-    "required": ["server", "files", "failed"],
-    "properties": {
-        "run_id": {"type": ["string", "null"]},
-        "server": {"type": "string"},
-        "steps": {"type": "integer"},
-        "files": {"type": "object", "additionalProperties": {"type": "number"}},
-        "failed": {"type": "boolean"},
-        "closed": {"type": "boolean"},
-    },
-}
+
+@dataclass
+class Memory:
+    """Content of ``logger_<tracker>.json``: what the tracker has received."""
+
+    server: str
+    files: dict[str, float]  # path -> change that was sent
+    failed: bool
+    run_id: str | None = None
+    steps: int = -1  # of the last row sent
+    closed: bool = True  # everything has arrived
 
 
 class Delivery:
@@ -90,17 +90,10 @@ class Delivery:
         server: str | None,
         open_sink: Callable[[str | None], Any],
     ) -> None:
-        known = memory_of(run_dir, tracker)
-        server = known.get("server", "") if server is None else server
-        if known and known["server"] != server:
-            known = {"files": dict.fromkeys(known["files"], 0.0), "failed": known["failed"]}
-        self._run_dir = run_dir
-        self._path, self._server = _memory_path(run_dir, tracker), server
-        self._run_id: str | None = known.get("run_id")
-        self._steps: int = known.get("steps", -1)  # of the last row sent
-        self._files: dict[str, float] = known.get("files", {})  # path -> change that was sent
-        self._failed: bool = known.get("failed", False)
-        self._closed: bool = known.get("closed", True)  # everything has arrived
+        known = memory_of(run_dir, tracker) or Memory(server or "", {}, False)
+        if server is not None and known.server != server:
+            known = Memory(server, dict.fromkeys(known.files, 0.0), known.failed)
+        self._run_dir, self._path, self._known = run_dir, _memory_path(run_dir, tracker), known
         self._open_sink = open_sink
         self._new_rows = NewRows(run_dir / "progress.csv")
         self._rows: deque[tuple[int, dict[str, Any]]] = deque()  # not yet sent
@@ -110,12 +103,12 @@ class Delivery:
         """Add a file to what must be sent; it is remembered relative to the run directory."""
         if Path(path).is_relative_to(self._run_dir):
             path = str(Path(path).relative_to(self._run_dir))
-        self._files.setdefault(path, 0.0)
+        self._known.files.setdefault(path, 0.0)
 
     def send(self) -> None:
         """Send all new rows and files; raise what the sink raises, to be called again."""
         self.read()
-        if self.sink is None and self._closed and not self._rows and not self._new_files():
+        if self.sink is None and self._known.closed and not self._rows and not self._new_files():
             return
         if self.sink is None:
             self.remember()  # the tracker may never answer
@@ -125,16 +118,16 @@ class Delivery:
                 several = self._first_rows()
                 self.sink.write_rows(several)
                 for _ in several:
-                    self._steps, _ = self._rows.popleft()
+                    self._known.steps, _ = self._rows.popleft()
             for path, changed in self._new_files().items():
-                self.sink.attach(self._run_dir / path, max(self._steps, 0))
-                self._files[path] = changed
+                self.sink.attach(self._run_dir / path, max(self._known.steps, 0))
+                self._known.files[path] = changed
         finally:
             self.remember()
 
     def read(self) -> None:
         """Read the rows of progress.csv that have not been sent."""
-        newest = self._rows[-1][0] if self._rows else self._steps
+        newest = self._rows[-1][0] if self._rows else self._known.steps
         self._rows.extend(item for item in self._new_rows.read() if item[0] > newest)
 
     def unsent(self) -> str:
@@ -146,33 +139,25 @@ class Delivery:
         """Close the run in the tracker; ``None``: as an earlier process said."""
         self.end(failed)
         if self.sink is not None:
-            self.sink.close(self._failed)
-            self._closed = True
+            self.sink.close(self._known.failed)
+            self._known.closed = True
             self.remember()
 
     def end(self, failed: bool | None) -> None:
         """Set whether the run has ended early; ``None``: as an earlier process said."""
-        self._failed = self._failed if failed is None else failed
+        self._known.failed = self._known.failed if failed is None else failed
 
     def remember(self) -> None:
         """Write the memory."""
-        content = {
-            "run_id": self._run_id,
-            "server": self._server,
-            "steps": self._steps,
-            "files": self._files,
-            "failed": self._failed,
-            "closed": self._closed,
-        }
-        write_text(self._path, json.dumps(content, indent=2) + "\n")
+        write_text(self._path, json.dumps(asdict(self._known), indent=2) + "\n")
 
     def _open(self) -> None:
-        self.sink = self._open_sink(self._run_id)
-        self._run_id, last, self._closed = self.sink.run_id, self.sink.last_step, False
-        if last is not None and last != self._steps:  # the tracker knows better
-            self._steps = last
+        self.sink = self._open_sink(self._known.run_id)
+        self._known.run_id, last, self._known.closed = self.sink.run_id, self.sink.last_step, False
+        if last is not None and last != self._known.steps:  # the tracker knows better
+            self._known.steps = last
             if last < 0:
-                self._files = dict.fromkeys(self._files, 0.0)
+                self._known.files = dict.fromkeys(self._known.files, 0.0)
             self._rows.clear()
             self._new_rows.restart()
             self.read()
@@ -186,21 +171,22 @@ class Delivery:
 
     def _new_files(self) -> dict[str, float]:
         """Return the files that have changed since they were sent, with the times of the change."""
-        files = {path: self._run_dir / path for path in self._files}
+        files = {path: self._run_dir / path for path in self._known.files}
         times = {path: file.stat().st_mtime for path, file in files.items() if file.exists()}
-        return {path: changed for path, changed in times.items() if changed != self._files[path]}
+        sent = self._known.files
+        return {path: changed for path, changed in times.items() if changed != sent[path]}
 
 
-def memory_of(run_dir: Path, tracker: str) -> dict[str, Any]:
-    """Return what is known of the delivery to a tracker, as ``Delivery.remember`` writes it.
+def memory_of(run_dir: Path, tracker: str) -> Memory | None:
+    """Return what is known of the delivery to a tracker, ``None`` if nothing is.
 
     Raises:
         DamagedFile: the file has other content.
     """
     path = _memory_path(run_dir, tracker)
     kind = f"what {tracker} has received (without this file it receives everything again)"
-    found: dict[str, Any] = read_json(path, kind, MEMORY) if path.exists() else {}
-    return found
+    found = read_json(path, kind, schema_of(Memory)) if path.exists() else None
+    return found and Memory(**{k: found[k] for k in Memory.__annotations__ if k in found})
 
 
 def _memory_path(run_dir: Path, tracker: str) -> Path:
@@ -230,7 +216,8 @@ def prepare(run_dir: Path, tracker: str) -> str:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if tracker == "mlflow":
-        local = memory_of(run_dir, tracker).get("server") or f"sqlite:///{os.getcwd()}/mlflow.db"
+        known = memory_of(run_dir, tracker)
+        local = (known and known.server) or f"sqlite:///{os.getcwd()}/mlflow.db"
         os.environ.setdefault("MLFLOW_TRACKING_URI", local)
     servers = [os.environ[name] for name in SERVERS[tracker] if os.environ.get(name)]
     if tracker == "trackio" and not servers:
