@@ -53,7 +53,8 @@ def save__init__args(
         if name in values and (overwrite or not _exists(self, attribute)):
             setattr(self, attribute, values[name])
             saved.append(attribute)
-    bases = [c for c in type(self).__mro__ if _is_kept_by(c)]
+    ours = [c for c in type(self).__mro__ if c.__module__.startswith(_KEEPING)]
+    bases = [c for c in ours if "__init__" in vars(c)]
     if bases and saved:
         vars(self).setdefault(_SAVED, []).extend(saved)
         for base in bases:
@@ -91,10 +92,6 @@ def _exists(self: Any, attribute: str) -> bool:
         )
         return True
     return inspect.isdatadescriptor(found) and getattr(found, "fset", None) is None
-
-
-def _is_kept_by(cls: type[Any]) -> bool:
-    return cls.__module__.startswith(_KEEPING) and "__init__" in vars(cls)
 
 
 def _keep_saved(cls: type[Any]) -> None:

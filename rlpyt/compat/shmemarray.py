@@ -89,10 +89,10 @@ def NpShmemArray(
     shape: int | Iterable[int], dtype: DTypeLike, tag: str, create: bool = True
 ) -> NDArray[Any]:
     """Return a numpy array in named shared memory: zeroed if ``create``, else existing content."""
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
-    dtype = np.dtype(dtype)
-    raw = ShmemRawArray(ctypes.c_char, math.prod(dims) * dtype.itemsize, tag, create)
-    return np.frombuffer(raw, dtype).reshape(dims)
+    dims = tuple(shape) if isinstance(shape, Iterable) else (int(shape),)
+    dtype, n = np.dtype(dtype), math.prod(dims)
+    raw = ShmemRawArray(ctypes.c_char, max(1, n * dtype.itemsize), tag, create)
+    return np.frombuffer(raw, dtype, n).reshape(dims)
 
 
 def get_random_tag() -> str:

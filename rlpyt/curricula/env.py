@@ -37,6 +37,8 @@ class TaskEnv(EnvLayer):
 
     def __init__(self, env: Any, space: TaskSpace) -> None:
         self.env, self.space = env, space
+        self._observation_space, self._action_space = env.observation_space, env.action_space
+        self._horizon = getattr(env, "horizon", None)
         self._set_task = _setter(env)
         self._queue: deque[Any] = deque()
         self._assigned = False
@@ -58,10 +60,8 @@ class TaskEnv(EnvLayer):
         """Start an episode of the next task."""
         if self._queue:
             self._start_task(self._queue.popleft())
-        elif not self._assigned:
-            self._start_task(self.space.draw(self._rng, 1)[0])
         else:
-            self._start_task(self.task)
+            self._start_task(self.task if self._assigned else self.space.draw(self._rng, 1)[0])
         return self.env.reset()
 
     def _start_task(self, task: Any) -> None:
@@ -101,21 +101,6 @@ class TaskEnv(EnvLayer):
         self._queue = deque(unpack(state["queue"]))
         self._assigned = state["assigned"]
         set_rng(self._rng, state["rng"])
-
-    @property
-    def action_space(self) -> Any:
-        """Action space of the inner environment."""
-        return self.env.action_space
-
-    @property
-    def observation_space(self) -> Any:
-        """Observation space of the inner environment."""
-        return self.env.observation_space
-
-    @property
-    def horizon(self) -> int | None:
-        """Horizon of the inner environment."""
-        return getattr(self.env, "horizon", None)
 
 
 @dataclass(frozen=True)

@@ -100,13 +100,15 @@ class LearningProgress(Curriculum):
         """Update the averages of the task.
 
         Raises:
-            ValueError: success is outside [0, 1] and ``p_theta`` is set.
+            ValueError: success is NaN or infinite, or outside [0, 1] and ``p_theta`` is set.
         """
         success = result.return_ if self.success is None else self.success(result)
         if self.p_theta is not None and not 0 <= success <= 1:
             raise ValueError(
                 f"success={success} must be in [0, 1]. Set success, or leave out p_theta."
             )
+        if not np.isfinite(success):
+            raise ValueError(f"success={success} of task {task} must be a finite number.")
         if self.n_played[task] == 0:
             self.fast[task] = self.slow[task] = success
         self.fast[task] += self.rate_fast * (success - self.fast[task])

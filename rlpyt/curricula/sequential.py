@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.curricula.base import Array, Curriculum, EpisodeResult
+from rlpyt.utils.checks import whole_number
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Stage:
         episodes: number of completed episodes.
         return_: mean return of the last ``window`` episodes to reach.
         window: number of episodes of the mean; ``return_`` is not checked before.
+
+    Raises:
+        TypeError, ValueError: ``steps``, ``episodes`` or ``window`` is no whole number above 0.
     """
 
     curriculum: Curriculum
@@ -26,6 +30,11 @@ class Stage:
     episodes: int | None = None
     return_: float | None = None
     window: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "episodes", "window"):
+            if (number := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole_number(name, number, 1))
 
     @property
     def ends(self) -> bool:

@@ -73,8 +73,9 @@ def task_space(tasks: int | TaskSpace | tuple[Sequence[float], Sequence[float]])
         return NumberedTasks(int(tasks))
     if isinstance(tasks, tuple) and len(tasks) == 2:
         low, high = (np.atleast_1d(np.asarray(bound, np.float64)) for bound in tasks)
-        if low.shape == high.shape and low.ndim == 1 and np.all(low <= high):
+        finite = bool(np.isfinite([low, high]).all()) if low.shape == high.shape else False
+        if finite and low.ndim == 1 and np.all(low <= high):
             return BoxTasks(tuple(low.tolist()), tuple(high.tolist()))
     raise ValueError(
-        f"tasks={tasks!r:.100} must be the number of tasks, or a pair (low, high) of bounds."
+        f"tasks={tasks!r:.100} must be the number of tasks, or a pair (low, high) of finite bounds."
     )

@@ -1,6 +1,6 @@
 """Epsilon-greedy exploration from action values."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -9,6 +9,8 @@ from torch import Tensor
 from rlpyt.distributions.base import NoiseSpec, as_int, namespace
 from rlpyt.distributions.discrete import DiscreteMixin
 from rlpyt.spaces.action_mask import valid_at, valid_or_all
+
+Q = TypeVar("Q", Tensor, "np.ndarray[Any, Any]")
 
 
 class EpsilonGreedy(DiscreteMixin):
@@ -84,15 +86,12 @@ class EpsilonGreedy(DiscreteMixin):
         explore = noise[..., 0] < epsilon
         if mask is None:
             return xp.where(explore, as_int(noise[..., 1] * self._dim), q.argmax(-1))
-        valid = valid_or_all(mask)
-        greedy = xp.where(valid, q, -np.inf).argmax(-1)
+        greedy = valid_values(q, mask).argmax(-1)
         return xp.where(explore, valid_at(mask, noise[..., 1]), greedy)
 
     def mode(self, q: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the valid actions of highest value, for arguments as in ``sample``."""
-        if mask is not None:
-            q = torch.where(valid_or_all(mask), q, -torch.inf)
-        return q.argmax(-1).to(self.dtype)
+        return valid_values(q, mask).argmax(-1).to(self.dtype)
 
     def _check(self, q: Tensor) -> None:
         if q.shape[-1] != self.dim:
@@ -162,3 +161,18 @@ class CategoricalEpsilonGreedy(EpsilonGreedy):
                 "z must be the values of the atoms [P], got None. Call set_z(z) first."
             )
         return p @ (z.numpy() if isinstance(p, np.ndarray) else z.to(p))
+
+
+def valid_values(q: Q, mask: Any) -> Q:
+    """Replace the values [*L, A] of invalid actions by minus infinity; arrays or tensors.
+
+    Args:
+        q: [*L, A].
+        mask: [*L, A], not zero where actions are valid; ``None``: all are. Rows without a valid
+            action, such as those after a terminal state, are not changed.
+    """
+    if mask is None:
+        return q
+    mask = mask if isinstance(q, np.ndarray) else mask.to(q.device)
+    values: Q = namespace(q).where(valid_or_all(mask), q, -np.inf)
+    return values

@@ -48,13 +48,6 @@ class MultiCategorical(Categorical):
     def _starts_on(self, device: torch.device) -> Tensor:
         return torch.from_numpy(self._starts).to(device)
 
-    def sample(self, dist_info: NamedArrayTuple) -> Tensor:
-        """Draw actions [*lead, P] of ``dtype`` (int64 by default)."""
-        prob = dist_info.prob
-        noise = self._take_noise(prob.shape[:-1], prob.device)
-        action: Tensor = self.draw(dist_info, noise)
-        return action if self.dtype is torch.long else action.to(self.dtype)
-
     def draw(self, dist_info: NamedArrayTuple, noise: Any) -> Any:
         """Return the actions [*lead, P] that ``sample`` draws from this noise [*lead, P], int64."""
         cumulative = cumulative_sum(dist_info.prob)
@@ -68,8 +61,7 @@ class MultiCategorical(Categorical):
 
     def mode(self, dist_info: NamedArrayTuple) -> Tensor:
         """Return the most likely choice of each part, [*lead, P]."""
-        parts = dist_info.prob.split(self.dims, dim=-1)
-        return torch.stack([part.argmax(-1) for part in parts], -1).to(self.dtype)
+        return self.from_onehot(dist_info.prob)
 
     def log_likelihood(self, indexes: Tensor, dist_info: NamedArrayTuple) -> Tensor:
         """Return the joint log-probability of the actions ``indexes`` [*lead, P], [*lead]."""

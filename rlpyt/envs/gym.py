@@ -141,12 +141,6 @@ class GymEnvWrapper(EnvLayer):
         try:
             observation, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
-            if not isinstance(result, tuple | list) or len(result) != 4:
-                raise TypeError(
-                    f"{self.env}.step() returned {result!r:.120}, expected (observation, reward, "
-                    "terminated, truncated, info), or (observation, reward, done, info) as in the "
-                    "old gym package."
-                ) from None
             observation, reward, terminated, truncated, info = five_values(result, self.env)
             self._adapt_legacy()
         if type(terminated) is not bool or type(truncated) is not bool:
@@ -192,8 +186,8 @@ class GymEnvWrapper(EnvLayer):
             mask = self._read_mask(info)
             parts = (*observation, mask) if self._nested else (observation, mask)
             return _new_tuple(self._MaskedCls, parts)
-        if FIELD in info and self._unread_masks is not None:
-            self._unread_masks.check_reset()
+        if self._unread_masks is not None:
+            self._unread_masks.check(info, "reset")
         return observation
 
     def _split(self, result: object) -> tuple[Any, Mapping[Any, Any]]:
@@ -228,7 +222,7 @@ class GymEnvWrapper(EnvLayer):
         if self._info_schema is None:
             check = None
             if self._unread_masks is not None:
-                check = self._unread_masks.check_step
+                check = self._unread_masks.check
                 check(info)
             ignored = () if self._masks is None else (FIELD,)
             ignored = (*ignored, *keys_of_statistics(self.env))

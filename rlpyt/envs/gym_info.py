@@ -97,18 +97,15 @@ class InfoSchema:
         if isinstance(example, InfoSchema):
             return example.convert(value if isinstance(value, Mapping) else {})
         if value is not _MISSING and is_numeric(value) and np.shape(value) == np.shape(example):
-            return self._cast(key, value, example)
+            new, kept = np.asarray(value), np.asarray(example).dtype
+            if not np.can_cast(new.dtype, kept, "same_kind"):
+                self._report(key, f"is stored as {kept}, its first dtype, but now has {new.dtype}")
+            return new.astype(kept) if isinstance(example, np.ndarray) else type(example)(value)
         if value is not _MISSING and value is not None:
             self._report(
                 key, f"is {value!r:.80}, unlike {example!r:.80} at first; replaced by zero"
             )
         return np.zeros_like(example) if isinstance(example, np.ndarray) else type(example)(0)
-
-    def _cast(self, key: Hashable, value: Number, example: Any) -> Any:
-        new, kept = np.asarray(value), np.asarray(example).dtype
-        if not np.can_cast(new.dtype, kept, "same_kind"):
-            self._report(key, f"is stored as {kept}, its first dtype, but now has {new.dtype}")
-        return new.astype(kept) if isinstance(example, np.ndarray) else type(example)(value)
 
     def _report(self, key: Hashable, problem: str) -> None:
         if key not in self._reported:

@@ -4,6 +4,7 @@ Outdated ids (``Hopper-v3``, ``Pendulum-v0``, ``PongNoFrameskip-v4``) resolve to
 version of the same environment, with a warning.
 """
 
+import multiprocessing
 import re
 import warnings
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from rlpyt.envs import mujoco_warnings
 from rlpyt.utils import processes
 from rlpyt.utils.extras import install_command, missing_extra
 from rlpyt.utils.names import nearest
@@ -30,6 +30,7 @@ _PACKAGES = {  # part of an entry point or namespace -> package to install
     "tabular": "gymnasium[jax]",
     "shimmy": "shimmy",
 }
+_shown: set[str] = set()  # warnings of MuJoCo
 
 
 def make_registered(env_id: str | EnvSpec, *args: Any, **kwargs: Any) -> Any:
@@ -46,12 +47,30 @@ def make_registered(env_id: str | EnvSpec, *args: Any, **kwargs: Any) -> Any:
     entry_point = str(gymnasium.registry[current].entry_point)
     try:
         if "envs.mujoco" in entry_point:
-            mujoco_warnings.redirect_warnings()
+            _redirect_mujoco_warnings()
         return gymnasium.make(current, *args, **{**settings, **kwargs})
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise ImportError(
             f"environment '{current}' could not be created: {error}. {_remedy(entry_point)}"
         ) from error
+
+
+def _redirect_mujoco_warnings() -> None:
+    """Issue MuJoCo's warnings as Python warnings, once each and in the main process only.
+
+    Workers compile the same models and would repeat them. A handler set by the user is kept.
+    """
+    import mujoco
+
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_warn_of_mujoco)
+
+
+def _warn_of_mujoco(text: str) -> None:
+    # Python shows a repeated warning again after any change of its filters.
+    if multiprocessing.parent_process() is None and text not in _shown:
+        _shown.add(text)
+        warnings.warn(f"MuJoCo: {text}")
 
 
 def current_id(env_id: str) -> tuple[str, dict[str, Any]]:

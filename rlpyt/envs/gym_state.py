@@ -54,15 +54,15 @@ MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
 
 def get_state(env: EnvLike) -> dict[str, Any] | None:
     """Return the state of a wrapped environment, or ``None`` if a layer is not supported."""
-    layers = _wrappers(env)
-    simulator = _get_simulator(_bare(env))
-    if simulator is None or not all(_is_known(wrapper) for wrapper in layers):
+    *wrappers, bare = layers = _layers(env)
+    simulator = _get_simulator(bare)
+    if simulator is None or not all(_is_known(wrapper) for wrapper in wrappers):
         return None
-    rng = getattr(_bare(env), "_np_random", None)
+    rng = getattr(bare, "_np_random", None)
     return {
-        "layers": _names(env),
+        "layers": [type(layer).__name__ for layer in layers],
         "wrappers": [
-            {a: pack(getattr(w, a)) for a in WRAPPER_ATTRIBUTES[type(w).__name__]} for w in layers
+            {a: pack(getattr(w, a)) for a in WRAPPER_ATTRIBUTES[type(w).__name__]} for w in wrappers
         ],
         "simulator": simulator,
         "rng": None if rng is None else pack_rng(rng),
@@ -76,19 +76,19 @@ def set_state(env: EnvLike, state: Mapping[str, Any]) -> None:
         ValueError: the state belongs to another environment or other wrappers, or has attributes
             or values that `get_state` does not save.
     """
-    if list(state["layers"]) != _names(env):
-        raise ValueError(
-            f"the saved state must be of {_names(env)}, got one of {list(state['layers'])}."
-        )
-    for wrapper, attributes in zip(_wrappers(env), state["wrappers"], strict=True):
+    *wrappers, bare = layers = _layers(env)
+    names, saved = [type(layer).__name__ for layer in layers], list(state["layers"])
+    if saved != names:
+        raise ValueError(f"the saved state must be of {names}, got one of {saved}.")
+    for wrapper, attributes in zip(wrappers, state["wrappers"], strict=True):
         name = type(wrapper).__name__
         _set_attributes(wrapper, attributes, WRAPPER_ATTRIBUTES[name])
         vars(wrapper).update(CHECKED.get(name, {}))
-    _set_simulator(_bare(env), state["simulator"])
+    _set_simulator(bare, state["simulator"])
     if state["rng"] is None:
-        _bare(env)._np_random = None
+        bare._np_random = None
     else:
-        set_rng(_bare(env).np_random, state["rng"])
+        set_rng(bare.np_random, state["rng"])
 
 
 def _set_attributes(env: object, state: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -99,20 +99,8 @@ def _set_attributes(env: object, state: Mapping[str, Any], known: Sequence[str])
         setattr(env, name, value)
 
 
-def _bare(env: object) -> Any:
-    """Return what is inside Gymnasium's wrappers; ``unwrapped`` would skip wrappers of others."""
-    return _layers(env)[-1]
-
-
-def _names(env: object) -> list[str]:
-    return [type(layer).__name__ for layer in _layers(env)]
-
-
-def _wrappers(env: object) -> list[Any]:
-    return _layers(env)[:-1]
-
-
 def _layers(env: object) -> list[Any]:
+    """Return wrappers of Gymnasium and what is inside; ``unwrapped`` would skip those of others."""
     layers = [env]
     while isinstance(layers[-1], gymnasium.Wrapper):
         layers.append(layers[-1].env)

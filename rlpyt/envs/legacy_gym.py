@@ -84,7 +84,10 @@ def five_values(result: Any, env: object) -> tuple[Any, Any, bool, bool, Any]:
     if n_values == 5:
         return result  # type: ignore[no-any-return]
     if n_values != 4:
-        raise TypeError(f"{env}.step() returned {result!r:.120}, expected 4 or 5 values.")
+        raise TypeError(
+            f"{env}.step() returned {result!r:.120}, expected 4 or 5 values: (observation, reward, "
+            "terminated, truncated, info), or (observation, reward, done, info) as in the old gym."
+        ) from None
     observation, reward, done, info = result
     info = as_info(nt_to_dict(info), env)  # some return a named tuple
     done = as_flag("done", done, env)

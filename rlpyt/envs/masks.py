@@ -415,27 +415,20 @@ class UnreadMasks:
     def __init__(self, env: object, action_space: Space) -> None:
         self._env, self._action_space = env, action_space
 
-    def check_reset(self) -> None:
-        """Raise a ValueError for a mask in info of a reset.
-
-        The first reset had none, or actions have no discrete component.
-        """
-        if not mask_sizes(self._action_space):
-            raise ValueError(no_choices(self._env, unwrapped(self._action_space)))
-        raise ValueError(self._late("reset", "the first reset"))
-
-    def check_step(self, info: Mapping[Any, Any]) -> None:
-        """Check that info of a step has no mask.
+    def check(self, info: Mapping[Any, Any], method: str = "step") -> None:
+        """Check that info of a step, or of a later reset, has no mask.
 
         Raises:
-            ValueError: it has one, but that of reset had none.
+            ValueError: it has one, but that of the first reset had none; or, in ``reset``, actions
+                have no discrete component.
         """
-        if FIELD in info and mask_sizes(self._action_space):
-            raise ValueError(self._late("step", "reset"))
-
-    def _late(self, now: str, before: str) -> str:
-        return (
-            f"{self._env}: info of {now} has {FIELD!r}, but that of {before} had none. Return a "
-            "mask from reset and from every step that does not terminate the episode; all ones if "
-            "every action is valid."
-        )
+        if FIELD not in info:
+            return
+        if mask_sizes(self._action_space):
+            raise ValueError(
+                f"{self._env}: info of {method} has {FIELD!r}, but that of the first reset had "
+                "none. Return a mask from reset and from every step that does not terminate the "
+                "episode; all ones if every action is valid."
+            )
+        if method == "reset":
+            raise ValueError(no_choices(self._env, unwrapped(self._action_space)))

@@ -7,7 +7,7 @@ agent (``normalize_observation``), that of rewards in the algorithm (``normalize
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium import Env, RewardWrapper, Wrapper
 from gymnasium.vector import (
@@ -19,11 +19,6 @@ from gymnasium.vector import (
 )
 
 from rlpyt.envs.layers import wrappers_of
-
-if TYPE_CHECKING:
-    VectorBase = VectorWrapper[Any, Any, Any, Any, Any]
-else:
-    VectorBase = VectorWrapper  # not generic before Gymnasium 1.2
 
 RAW_REWARD = "raw_reward"  # entry of info, of which returns are logged
 OBSERVATION, REWARD = "NormalizeObservation", "NormalizeReward"
@@ -73,23 +68,15 @@ class _WithRawReward(Wrapper[Any, Any, Any, Any]):
         return *others, {**info, RAW_REWARD: float(self._source.take())}
 
 
-class _RawVectorReward(VectorBase):
+class _RawVectorReward(VectorWrapper):
     """As ``_RawReward``, for vector environments."""
 
     reward: Any = 0.0
-
-    def step(self, actions: Any) -> Any:
-        result = self.env.step(actions)
-        self.reward = self.reward + result[1]
-        return result
-
-    def take(self) -> Any:
-        """Return the sums of the rewards since the last call."""
-        reward, self.reward = self.reward, 0.0
-        return reward
+    step: Any = _RawReward.step
+    take: Any = _RawReward.take
 
 
-class _WithRawVectorReward(VectorBase):
+class _WithRawVectorReward(VectorWrapper):
     """As ``_WithRawReward``, for vector environments."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], source: _RawVectorReward) -> None:
@@ -149,9 +136,7 @@ def with_raw_rewards(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> tuple[Any
 def keys_of_statistics(env: object) -> list[str]:
     """Return the entries of info by RecordEpisodeStatistics, in place of which rlpyt's are used."""
     found = (layer for layer in wrappers_of(env) if STATISTICS in _names_of(layer))
-    return [
-        getattr(layer, "_stats_key", "episode") for layer in found
-    ]  # the old gym has a fixed one
+    return [getattr(layer, "_stats_key", "episode") for layer in found]  # the old gym has no other
 
 
 def warn_of(name: str, logged: str) -> None:

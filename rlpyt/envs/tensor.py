@@ -245,24 +245,23 @@ class TensorEnvs:
             what: its name, for messages.
         """
         tensor = _tensor(x, what)
-        fits = dtype is None or torch.can_cast(tensor.dtype, dtype)
-        if tensor.shape == shape and tensor.device == self.device and fits:
-            return tensor
-        where = f"{what} of {self._name}"
         if tensor.shape != shape:
             raise ValueError(
-                f"{where} must have shape {list(shape)}, one row for each of num_envs={self.n} "
-                f"environments, got {list(tensor.shape)}. Return this shape, or correct the space."
+                f"{what} of {self._name} must have shape {list(shape)}, one row for each of "
+                f"num_envs={self.n} environments, got {list(tensor.shape)}. Return this shape, or "
+                "correct the space."
             )
         if tensor.device != self.device:
             raise ValueError(
-                f"{where} must be on the device of the observations, {self.device}, got "
-                f"{tensor.device}. Create it there: each step would copy it."
+                f"{what} of {self._name} must be on the device of the observations, {self.device}, "
+                f"got {tensor.device}. Create it there: each step would copy it."
             )
-        raise TypeError(
-            f"{where} must have a dtype that can be recorded as {dtype}, got {tensor.dtype}. "
-            "Convert it, or correct the space."
-        )
+        if dtype is not None and not torch.can_cast(tensor.dtype, dtype):
+            raise TypeError(
+                f"{what} of {self._name} must have a dtype that can be recorded as {dtype}, got "
+                f"{tensor.dtype}. Convert it, or correct the space."
+            )
+        return tensor
 
 
 class TensorRow(Env):

@@ -44,12 +44,6 @@ class ToyEnv(Env):
     """Base class with a random stream, seeding, and state: the attributes named in ``_state``."""
 
     _state: tuple[str, ...] = ("_t",)
-    _horizon: int | None = None
-
-    @property
-    def horizon(self) -> int | None:
-        """Length of every episode; ``None`` if they differ or it is unknown."""
-        return self._horizon
 
     def __init__(self, n_actions: int, obs_size: int, seed: int | None = None) -> None:
         self._action_space = IntBox(low=0, high=n_actions, dtype="int64")

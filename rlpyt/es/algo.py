@@ -15,7 +15,7 @@ from rlpyt.es.cem import CEM
 from rlpyt.es.cmaes import CMAES
 from rlpyt.es.openai_es import OpenAIES
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import Scheduled, check_settings, scheduled, setting
+from rlpyt.utils.checks import Scheduled, check_settings, fixed, scheduled, setting
 from rlpyt.utils.seed import env_seed, get_seed, make_seed
 
 # candidateReturn: mean return of each candidate over its episodes. searchStd: mean standard
@@ -40,15 +40,13 @@ class EvolutionAlgo(RlAlgorithm):
         TypeError, ValueError: a setting has the wrong type or is out of range.
     """
 
-    sigma0: float = setting(0.5, gt=0, fixed=True, doc="initial std of parameters; 0.05 to 1")
-    popsize: int | None = setting(
-        None, ge=2, fixed=True, doc="candidates per generation; None: one batch"
-    )
-    episodes: int = setting(
-        1, ge=1, fixed=True, doc="episodes per candidate; more for noisy returns"
-    )
+    sigma0: float = fixed(0.5, gt=0, doc="initial std of parameters; 0.05 to 1")
+    popsize: int | None = fixed(None, ge=2, doc="candidates per generation; None: one batch")
+    episodes: int = fixed(1, ge=1, doc="episodes per candidate; more for noisy returns")
     common_random_numbers: bool = setting(True, doc="same episode starts for all candidates")
 
+    strategy_class: ClassVar[Any]
+    strategy_settings: ClassVar[tuple[str, ...]]  # fields that are its arguments, of these names
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     discount = 1.0
 
@@ -58,7 +56,11 @@ class EvolutionAlgo(RlAlgorithm):
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """Build the strategy from the settings of this algorithm."""
-        raise NotImplementedError(f"{type(self).__name__} must implement make_strategy.")
+        settings = {name: getattr(self, name) for name in self.strategy_settings}
+        strategy: BaseES = self.strategy_class(
+            x0, self.sigma0, popsize=popsize, seed=seed, **settings
+        )
+        return strategy
 
     def initialize(
         self,
@@ -224,48 +226,33 @@ class EvolutionAlgo(RlAlgorithm):
 class CmaesAlgo(EvolutionAlgo):
     """CMA-ES: `rlpyt.es.CMAES`."""
 
-    diagonal: bool = setting(
-        False, fixed=True, doc="diagonal covariance; for more than 300 parameters"
-    )
+    diagonal: bool = fixed(False, doc="diagonal covariance; for more than 300 parameters")
 
-    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
-        """Build the strategy; see `EvolutionAlgo`."""
-        return CMAES(x0, self.sigma0, popsize=popsize, seed=seed, diagonal=self.diagonal)
+    strategy_class, strategy_settings = CMAES, ("diagonal",)
 
 
 @dataclass(eq=False)
 class CemAlgo(EvolutionAlgo):
     """The cross-entropy method: `rlpyt.es.CEM`."""
 
-    elite_frac: float = setting(
-        0.2, gt=0, le=1, fixed=True, doc="fraction of candidates to fit; 0.1 to 0.5"
-    )
-    extra_std: float = setting(
-        0.25, ge=0, finite=True, fixed=True, doc="initial added noise, in sigma0"
-    )
-    extra_itrs: int = setting(50, ge=1, fixed=True, doc="generations until the added noise is zero")
+    elite_frac: float = fixed(0.2, gt=0, le=1, doc="fraction of candidates to fit; 0.1 to 0.5")
+    extra_std: float = fixed(0.25, ge=0, finite=True, doc="initial added noise, in sigma0")
+    extra_itrs: int = fixed(50, ge=1, doc="generations until the added noise is zero")
 
-    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
-        """Build the strategy; see `EvolutionAlgo`."""
-        settings: dict[str, Any] = {
-            "elite_frac": self.elite_frac,
-            "extra_std": self.extra_std,
-            "extra_itrs": self.extra_itrs,
-        }
-        return CEM(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
+    strategy_class, strategy_settings = CEM, ("elite_frac", "extra_std", "extra_itrs")
 
 
 @dataclass(eq=False)
 class OpenaiEsAlgo(EvolutionAlgo):
     """The strategy of Salimans et al. 2017: `rlpyt.es.OpenAIES`."""
 
-    sigma0: float = setting(0.1, gt=0, fixed=True, doc="std of parameters; 0.02 to 0.2")
+    sigma0: float = fixed(0.1, gt=0, doc="std of parameters; 0.02 to 0.2")
     learning_rate: Scheduled[float] = scheduled(
         0.02, gt=0, finite=True, doc="Adam step size; 0.005 to 0.1"
     )
-    weight_decay: float = setting(0.0, ge=0, finite=True, fixed=True, doc="weight decay; 0 to 0.01")
-    learning_rate_decay: float = setting(1.0, gt=0, le=1, fixed=True, doc="factor per generation")
-    sigma_decay: float = setting(1.0, gt=0, le=1, fixed=True, doc="factor per generation")
+    weight_decay: float = fixed(0.0, ge=0, finite=True, doc="weight decay; 0 to 0.01")
+    learning_rate_decay: float = fixed(1.0, gt=0, le=1, doc="factor per generation")
+    sigma_decay: float = fixed(1.0, gt=0, le=1, doc="factor per generation")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -280,12 +267,5 @@ class OpenaiEsAlgo(EvolutionAlgo):
         super().initialize(*args, **kwargs)
         self.follow("learning_rate", partial(setattr, self.strategy, "learning_rate"))
 
-    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
-        """Build the strategy; see `EvolutionAlgo`."""
-        settings: dict[str, Any] = {
-            "learning_rate": self.learning_rate,
-            "weight_decay": self.weight_decay,
-            "learning_rate_decay": self.learning_rate_decay,
-            "sigma_decay": self.sigma_decay,
-        }
-        return OpenAIES(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
+    strategy_class = OpenAIES
+    strategy_settings = ("learning_rate", "weight_decay", "learning_rate_decay", "sigma_decay")

@@ -59,7 +59,11 @@ class BaseES:
         popsize: int | None = None,
         seed: int | None = None,
     ) -> None:
-        given = {"popsize": popsize, "seed": seed, **(opts or {})}
+        arguments = {"popsize": popsize, "seed": seed}
+        twice = [name for name in opts or () if arguments.get(name) is not None]
+        if twice:
+            raise ValueError(f"{twice[0]} is given both as an argument and in opts; remove one.")
+        given = {**arguments, **(opts or {})}
         unknown = sorted(given.keys() - {"popsize", "seed"})
         if unknown:
             raise ValueError(f"opts has {unknown}; it takes 'popsize' and 'seed'.")
@@ -135,15 +139,9 @@ class BaseES:
     @property
     def result(self) -> ESResult:
         """Result so far; before the first ``tell`` xbest is x0 and fbest is infinity."""
-        return ESResult(
-            self._xbest.copy(),
-            self._fbest,
-            self._evals_best,
-            self.evaluations,
-            self.iterations,
-            self.mean.copy(),
-            self.stds.copy(),
-        )
+        best = (self._xbest.copy(), self._fbest, self._evals_best)
+        numbers = (self.evaluations, self.iterations)
+        return ESResult(*best, *numbers, self.mean.copy(), self.stds.copy())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the learned state as arrays and plain values, without settings."""

@@ -52,7 +52,8 @@ class PopulationCollector(Collector):
     ) -> tuple[Any, list[Any], list[Any]]:
         """Run one episode of at most T steps in each environment."""
         self._length = np.full(self.env_batch.B, self.batch_T)
-        self._start_episodes()
+        self._seed_envs()
+        self.rollout.start()
         for batch, record in self._write_first:
             batch[0] = record
         self.rollout.run(self.batch_T)
@@ -64,15 +65,6 @@ class PopulationCollector(Collector):
         self._length[done] = t + 1
         self.env_batch.hold(done)
         return len(self.env_batch.held) == self.env_batch.B
-
-    def _start_episodes(self) -> None:
-        step, env_batch = self.step, self.env_batch
-        env_batch.release()
-        env_batch.forget_infos()
-        self._seed_envs()
-        env_batch.reset(step.observation, range(env_batch.B))
-        self.rollout.begin_episodes(range(env_batch.B))
-        step.done[:] = False
 
     def _seed_envs(self) -> None:
         assert self.agent is not None

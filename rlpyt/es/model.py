@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.utils import parameters_to_vector
 
+from rlpyt.models.blocks.parameters import from_vec, to_vec
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import VectorModel
 from rlpyt.models.numpy_forward import ACTIVATIONS, is_supported
@@ -72,16 +72,11 @@ class Population(nn.Module):
 
     def favorite(self) -> Tensor:
         """Return the parameters [P] of the policy."""
-        return parameters_to_vector(self.policy.parameters()).detach()
+        return to_vec(self.policy)
 
-    @torch.no_grad()
     def set_favorite(self, vector: Array) -> None:
         """Set the policy's parameters in place, so that workers see the change."""
-        new = torch.as_tensor(vector, dtype=torch.float32)
-        at = 0
-        for parameter in self.policy.parameters():
-            parameter.copy_(new[at : at + parameter.numel()].view_as(parameter))
-            at += parameter.numel()
+        from_vec(self.policy, vector)
 
     def row_policies(self, rows: Sequence[int]) -> RowPolicies:
         """Return the policies of these rows as one function, with their current parameters.
@@ -121,12 +116,14 @@ def _batched(policy: EsPolicyModel, layers: list[nn.Module], parameters: Array) 
         # Copied to [R, in, out], which is 1.5 times as fast as strided views.
         steps.append((np.ascontiguousarray(weight.transpose(0, 2, 1)), bias[:, None].copy()))
         at += size + layer.out_features
-    shape, normalize = policy._observation_shape, _normalization(policy)
+    shape, normalize = policy._observation_shape, policy.normalization
+    if normalize is not None:
+        rms, clip, min_var = normalize
+        mean, scale = rms.mean.numpy(), (1 / rms.std(min_var)).numpy()
 
     def act(observation: Any) -> Array:
         x = flatten_numpy(observation, shape)
         if normalize is not None:
-            mean, scale, clip = normalize
             x = np.clip((x - mean) * scale, -clip, clip)
         y = x[:, None]
         for step in steps:
@@ -138,14 +135,6 @@ def _batched(policy: EsPolicyModel, layers: list[nn.Module], parameters: Array) 
         return y[:, 0]
 
     return act
-
-
-def _normalization(policy: EsPolicyModel) -> tuple[Array, Array, float] | None:
-    """Return mean [D], inverse standard deviation [D] and limit of normalized observations."""
-    if policy.normalization is None:
-        return None
-    rms, clip, min_var = policy.normalization
-    return rms.mean.numpy(), (1 / rms.std(min_var)).numpy(), clip
 
 
 def _vmapped(policy: nn.Module, parameters: Tensor) -> RowPolicies:

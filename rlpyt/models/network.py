@@ -213,6 +213,7 @@ class VectorModel(Network):
             observations without parts. See `rlpyt.models.image_encoder.build_encoder`.
 
     Attributes:
+        observation_size: number of features from ``read``.
         obs_rms: running statistics, if observations are normalized; algorithms update them through
             ``update_obs_rms``.
         images: encoders of the images of an observation, and custom ones, if there are any.
@@ -267,10 +268,10 @@ class VectorModel(Network):
         if images:
             self.images = nn.ModuleList(images)
         n_encoded = sum(int(x.output_size) for x in images)
-        self._n_features = observation_size(observation_shape) + n_encoded
+        self.observation_size = observation_size(observation_shape) + n_encoded
         # Observations of vectors alone, and of one vector, the most common ones, use a shortcut.
         n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
-        self._only_vectors = n_joined == self._n_features
+        self._only_vectors = n_joined == self.observation_size
         self._is_vector = is_vector(observation_shape) and not normalize_observation
         cls, base = type(self), VectorModel
         reads = cls.encode is base.encode and cls.read is base.read
@@ -283,11 +284,6 @@ class VectorModel(Network):
 
     _obs_n_dim = _obs_ndim
 
-    @property
-    def observation_size(self) -> int:
-        """Return the number of features from ``read``."""
-        return self._n_features
-
     def read(self, observation: Tensors) -> Tensor:
         """Return features [*lead, observation_size] float32 of observations [*lead, ...]."""
         if self._is_vector:
@@ -296,7 +292,8 @@ class VectorModel(Network):
             return self._normalized(flatten_observation(observation, self._observation_shape))
         vectors, features, images = split_observation(observation, self._observation_shape)
         if self.normalize_observation:
-            features = self._integers(vectors) + features
+            integers = [x for x, real in zip(vectors, self._is_real, strict=True) if not real]
+            features = integers + features
             vectors = self._normalize_parts(vectors, images)
         if vectors:
             features.insert(0, joined(vectors))
@@ -326,10 +323,6 @@ class VectorModel(Network):
             else:
                 encoded[i] = part.reshape(*part.shape[:-1], *shape)
         return own
-
-    def _integers(self, vectors: list[Tensor]) -> list[Tensor]:
-        """Return the other vectors."""
-        return [x for x, real in zip(vectors, self._is_real, strict=True) if not real]
 
     def _normalized(self, x: Tensor) -> Tensor:
         if not self.normalize_observation:
@@ -394,21 +387,26 @@ class LstmVectorModel(VectorModel):
     """Base of recurrent models that encode observations by an MLP.
 
     Args:
-        observation_shape, **normalization: arguments of `VectorModel`.
-        action_size, hidden_sizes, lstm_size, nonlinearity, memory: arguments of `MlpMemory`.
+        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
+        action_size: number of components of a previous action, one-hot if discrete.
+        hidden_sizes: sizes of the MLP's hidden layers.
+        lstm_size: H, size of the recurrent layer.
+        nonlinearity: class or name of the MLP's nonlinearity.
+        memory: "lstm", "gru" etc., see `add_memory`.
+        **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
         self,
         observation_shape: Shape,
         action_size: int,
-        hidden_sizes: int | Sequence[int],
-        lstm_size: int,
-        nonlinearity: Nonlinearity,
+        hidden_sizes: int | Sequence[int] = (64,),
+        lstm_size: int = 64,
+        nonlinearity: Nonlinearity = nn.Tanh,
         memory: Memory = "lstm",
-        **normalization: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(observation_shape, **normalization)
+        super().__init__(observation_shape, **kwargs)
         self.add_core(action_size, hidden_sizes, lstm_size, nonlinearity, memory)
 
 

@@ -16,6 +16,7 @@ torch under inference_mode 73 / 77 / 86.
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -472,17 +473,12 @@ def _flatten(x: Array, start_dim: int) -> Array:
     return x.reshape(*x.shape[:start_dim], -1)
 
 
-def _tanh(free: Any, x: Array) -> Bound:
-    out = x if free[0] else np.empty_like(x)
-    return out, lambda: np.tanh(x, out)
-
-
-def _binary(ufunc: Any) -> Callable[..., Bound]:
-    def bind(free: Any, a: Any, b: Any) -> Bound:
-        shape = np.broadcast_shapes(np.shape(a), np.shape(b))
-        fitting = [x for x, is_free in zip((a, b), free) if is_free and np.shape(x) == shape]
+def _elementwise(ufunc: Any) -> Callable[..., Bound]:
+    def bind(free: Any, *args: Any) -> Bound:
+        shape = np.broadcast_shapes(*map(np.shape, args))
+        fitting = [x for x, is_free in zip(args, free) if is_free and np.shape(x) == shape]
         out = fitting[0] if fitting else np.empty(shape, np.float32)
-        return out, lambda: ufunc(a, b, out)
+        return out, partial(ufunc, *args, out)
 
     return bind
 
@@ -556,10 +552,10 @@ def softmax_in_place(x: Array) -> Callable[[], None]:
 
 OPERATIONS: dict[Any, Callable[..., Bound]] = {  # of the ``heads`` of rlpyt's models
     torch.softmax: _softmax,
-    torch.tanh: _tanh,
-    operator.add: _binary(np.add),
-    operator.sub: _binary(np.subtract),
-    operator.mul: _binary(np.multiply),
+    torch.tanh: _elementwise(np.tanh),
+    operator.add: _elementwise(np.add),
+    operator.sub: _elementwise(np.subtract),
+    operator.mul: _elementwise(np.multiply),
     "mean": _mean,
     torch.cat: _concatenate,
     torch.split: _split_view,
@@ -572,6 +568,4 @@ OPERATIONS: dict[Any, Callable[..., Bound]] = {  # of the ``heads`` of rlpyt's m
     **dict.fromkeys(("clone", "float"), _same),
     mask_logits: _mask_logits,
 }
-COMPUTED = (
-    *(torch.softmax, torch.tanh, operator.add, operator.sub, operator.mul, "mean", torch.cat),
-)
+COMPUTED = (torch.softmax, torch.tanh, operator.add, operator.sub, operator.mul, "mean", torch.cat)

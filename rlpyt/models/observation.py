@@ -373,7 +373,11 @@ def as_vector(leaf: Tensor, shape: tuple[int, ...]) -> Tensor:
     if len(shape) == 1:
         return leaf.float()
     lead = leaf.shape[: leaf.dim() - len(shape)]
-    _check(leaf, tuple(shape), lead)
+    if leaf.shape[len(lead) :] != tuple(shape):
+        raise ValueError(
+            f"observation of shape {tuple(leaf.shape)} must end with the shape of the observation "
+            f"space, {tuple(shape)}."
+        )
     return leaf.reshape(*lead, -1).float()
 
 
@@ -438,12 +442,4 @@ def check_normalized(models: Iterable[Any], observation_space: Space) -> None:
             f"normalize_observation is for real numbers, but observations, {observation_space}, "
             f"have {found}. Turn it off (normalize_observation=False, or "
             "--agent.no-normalize-observation)."
-        )
-
-
-def _check(observation: Tensor, shape: tuple[int, ...], lead: tuple[int, ...]) -> None:
-    if observation.shape[len(lead) :] != shape:
-        raise ValueError(
-            f"observation of shape {tuple(observation.shape)} must end with the shape of the "
-            f"observation space, {shape}."
         )

@@ -38,6 +38,11 @@ def test_array_is_shared_by_name_and_removed_with_its_owner():
     assert again[3] == 6
 
 
+def test_shapes_are_numbers_of_any_kind_and_may_be_empty():
+    assert M.NpShmemArray(np.int64(3), np.float32, M.get_random_tag()).shape == (3,)
+    assert M.NpShmemArray((0, 3), np.float32, M.get_random_tag()).shape == (0, 3)
+
+
 def test_raw_array_takes_codes_and_types_sizes_and_contents():
     tag = M.get_random_tag()
     raw = M.ShmemRawArray("i", [3, 4, 5], tag)

@@ -3,6 +3,7 @@
 Other tests ask for the class of an error and for what it names; these rows are the whole text.
 """
 
+import numpy as np
 import pytest
 
 from rlpyt.curricula.domain_randomization import DomainRandomization
@@ -14,11 +15,33 @@ from rlpyt.envs.toy import CountEnv
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.wording import check
 
+
+def without_success():
+    curriculum = LearningProgress(3, success=lambda _: np.nan)
+    curriculum.initialize(np.random.default_rng(0))
+    return curriculum
+
+
 MESSAGES = {
     "tasks": (
         ValueError,
         lambda: task_space("ten"),
-        "tasks='ten' must be the number of tasks, or a pair (low, high) of bounds.",
+        "tasks='ten' must be the number of tasks, or a pair (low, high) of finite bounds.",
+    ),
+    "infinite bounds": (
+        ValueError,
+        lambda: task_space((0.0, np.inf)),
+        "tasks=(0.0, inf) must be the number of tasks, or a pair (low, high) of finite bounds.",
+    ),
+    "window of a stage": (
+        ValueError,
+        lambda: Stage(DomainRandomization(3), return_=1.0, window=0),
+        "window=0 must be at least 1.",
+    ),
+    "success that is no number": (
+        ValueError,
+        lambda: without_success().update(1, None),
+        "success=nan of task 1 must be a finite number.",
     ),
     "number outside": (
         ValueError,

@@ -28,6 +28,11 @@ MESSAGES = {
         lambda: CMAES(START, 0.5, opts={"popsiz": 6}),
         "opts has ['popsiz']; it takes 'popsize' and 'seed'.",
     ),
+    "given twice": (
+        ValueError,
+        lambda: CMAES(START, 0.5, opts={"popsize": 6}, popsize=8),
+        "popsize is given both as an argument and in opts; remove one.",
+    ),
     "pairs": (
         ValueError,
         lambda: OpenAIES(START, 0.5, opts={"popsize": 5}),

@@ -4,7 +4,7 @@ import importlib
 import re
 from typing import Any
 
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.names import nearest
 
 _MEANINGS = (
@@ -35,7 +35,6 @@ def rom_id(game: str) -> str:
 
 def import_extra(name: str) -> Any:
     """Import a package that only Atari needs, or raise ImportError with the install command."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise missing_extra("AtariEnv", "atari", error.name) from error
+    with needing("AtariEnv", "atari"):
+        module = importlib.import_module(name)
+    return module

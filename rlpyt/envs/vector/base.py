@@ -84,7 +84,12 @@ class VectorEnv(BaseEnv):
             UnsupportedVectorEnv: the environments can only be seeded on construction; the
                 message says how.
         """
-        seeds = self._checked_seeds(seeds)
+        listed = np.asarray(seeds)
+        if listed.shape != (self.n,) or listed.dtype.kind not in "iu" or (listed < 0).any():
+            raise ValueError(
+                f"seeds={seeds!r:.80} must be {self.n} integers of at least 0, one for each row."
+            )
+        seeds = [int(seed) for seed in listed]
         for space in self.spaces:
             if hasattr(space, "seed"):
                 space.seed(seeds[0])
@@ -103,14 +108,6 @@ class VectorEnv(BaseEnv):
 
     def freeze(self, frozen: bool = True) -> None:
         """Stop (or resume) updating statistics, for evaluation with those of training."""
-
-    def _checked_seeds(self, seeds: Sequence[int]) -> list[int]:
-        listed = np.asarray(seeds)
-        if listed.shape != (self.n,) or listed.dtype.kind not in "iu" or (listed < 0).any():
-            raise ValueError(
-                f"seeds={seeds!r:.80} must be {self.n} integers of at least 0, one for each row."
-            )
-        return [int(seed) for seed in listed]
 
     def _checked_rows(self, rows: ArrayLike) -> Rows:
         """Return rows as an integer array.
@@ -208,7 +205,55 @@ def adapt(envs: EnvLike, info_keys: Sequence[str] | Mapping[str, Any] = ()) -> V
     """
     if isinstance(envs, VectorEnv):
         return envs
-    from rlpyt.envs.vector.adapt import adapter_of
-
-    adapted: VectorEnv = adapter_of(envs)(envs, info_keys=info_keys)
+    adapted: VectorEnv = _adapter_of(envs)(envs, info_keys=info_keys)
     return adapted
+
+
+def _adapter_of(envs: object) -> Any:
+    """Return the adapter class for vector environments."""
+    inner = envs  # inside gymnasium's vector wrappers
+    while hasattr(inner, "env") and "VectorWrapper" in _names(inner):
+        inner = inner.env
+    names = _names(inner)
+    if "EnvPoolMixin" in names:
+        from rlpyt.envs.vector.envpool import EnvPoolVector
+
+        return EnvPoolVector
+    if "AtariVectorEnv" in names:
+        from rlpyt.envs.vector.atari import AtariVector
+
+        return AtariVector
+    if not any(c.__module__.startswith("gymnasium.vector") for c in type(inner).__mro__):
+        raise UnsupportedVectorEnv(_message(envs))
+    if "CartPoleVectorEnv" in names:
+        if inner is not envs:
+            raise UnsupportedVectorEnv(
+                f"{envs} wraps CartPoleVectorEnv, which cannot reset single rows. Adapt it without "
+                "wrappers and use rlpyt.envs.vector.wrappers, or batch single environments: "
+                "make_vec('CartPole-v1', vectorization_mode='sync')."
+            )
+        from rlpyt.envs.vector.cartpole import CartPoleVector
+
+        return CartPoleVector
+    from rlpyt.envs.vector.gymnasium_vector import GymnasiumVectorEnv
+
+    return GymnasiumVectorEnv
+
+
+def _names(envs: object) -> set[str]:
+    return {c.__name__ for c in type(envs).__mro__}
+
+
+def _message(envs: object) -> str:
+    kind = f"{type(envs).__module__}.{type(envs).__name__}"
+    if kind.startswith("stable_baselines3."):
+        return (
+            f"{kind} resets automatically and hides how. Pass the single environment to samplers "
+            "(EnvCls=rlpyt.envs.gym.make, env_kwargs=dict(id=...)), or make_vec(id)."
+        )
+    return (
+        f"{kind} is not a supported vector environment: rlpyt.envs.vector.VectorEnv, a "
+        "gymnasium.vector.VectorEnv, ale_py's AtariVectorEnv, EnvPool. Subclass "
+        "rlpyt.envs.vector.VectorEnv (reset, step, reset_rows), or pass a single environment to "
+        "samplers, which batch it."
+    )

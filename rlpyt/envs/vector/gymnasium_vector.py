@@ -36,14 +36,10 @@ from rlpyt.envs.vector.partial_reset import (
 )
 from rlpyt.envs.vector.reset_cache import ResetCache, put_rows, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
-from rlpyt.spaces.action_mask import FIELD, action_mask_of
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func, keeps_numbers, leaves_of
 
-NEXT_STEP, SAME_STEP, DISABLED = (
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.DISABLED,
-)
+SAME_STEP = AutoresetMode.SAME_STEP
 FLOAT = np.float32(0)  # example of an entry of info
 _OURS = "rlpyt.envs.vector.wrappers"
 REPLACEMENTS = {  # these fail when single rows are reset
@@ -137,8 +133,8 @@ class GymnasiumVectorEnv(SourceAdapter):
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
                 "info). Vector environments of the old gym package are not supported."
             )
-        if result[1] and FIELD in result[1] and self._unread_masks is not None:
-            self._unread_masks.check_reset()
+        if result[1] and self._unread_masks is not None:
+            self._unread_masks.check(result[1], "reset")
         return result
 
     def _reset_with(self, seeds: list[int]) -> Any:
@@ -171,8 +167,8 @@ class GymnasiumVectorEnv(SourceAdapter):
         # The other rows have just been reset by the source.
         mask[self._reset_cache.missing(rows)] = True
         observation, info = self._call(masked_reset, self.source, mask)
-        if FIELD in info and self._unread_masks is not None:
-            self._unread_masks.check_reset()
+        if self._unread_masks is not None:
+            self._unread_masks.check(info, "reset")
         self._over[rows] = False
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
@@ -189,25 +185,23 @@ class GymnasiumVectorEnv(SourceAdapter):
             raise
 
     def _before_waiting_step(self) -> None:
-        if self.mode is DISABLED and self._over.any():
+        if self.mode is AutoresetMode.DISABLED and self._over.any():
             observation, _ = masked_reset(self.source, self._over.copy())
             if self._masked:
                 first = self._checked_observation(observation, "reset")
                 self._source_masks = np.array(action_mask_of(first))
             self._over[:] = False
 
-    def _check_first_step(
-        self, observation: object, reward: object, terminated: object, truncated: object, info: Any
-    ) -> None:
-        super()._check_first_step(observation, reward, terminated, truncated, info)
+    def _check_first_step(self, observation: object, *others: Any) -> None:
+        super()._check_first_step(observation, *others)
         if self._unread_masks is not None:
-            self._unread_masks.check_step(info)
+            self._unread_masks.check(others[-1])
 
     def _with_final_observations(
         self, observation: Elements, ended: Array, info: Mapping[str, Any]
     ) -> Any:
         if self._unread_masks is not None:
-            self._unread_masks.check_step(info)
+            self._unread_masks.check(info)
         if self.mode is not SAME_STEP:
             if "final_obs" in info:
                 raise UnsupportedVectorEnv(
@@ -318,7 +312,11 @@ def _check_wrappers(envs: VectorEnv[Any, Any, Any], mode: AutoresetMode) -> None
                 f"gymnasium.wrappers.vector.{name} does not support resets of single rows. "
                 f"Put {REPLACEMENTS.get(name, _OURS)} around the adapted environments instead."
             )
-    if isinstance(base, AsyncVectorEnv) and not base.shared_memory and mode is NEXT_STEP:
+    if (
+        isinstance(base, AsyncVectorEnv)
+        and not base.shared_memory
+        and mode is AutoresetMode.NEXT_STEP
+    ):
         raise UnsupportedVectorEnv(
             "AsyncVectorEnv(shared_memory=False) in mode NEXT_STEP ignores the first action after "
             "an explicit reset (a bug of gymnasium 1.4). Use shared_memory=True, or "

@@ -12,7 +12,7 @@ from typing import Any
 from rlpyt.envs.vector.base import VectorEnv, adapt
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.names import nearest
 
 
@@ -146,10 +146,8 @@ def make_envpool(
         ValueError: EnvPool has no such task; the message lists the nearest names.
     """
     num_envs = _rows("make_envpool", num_envs)
-    try:
+    with needing("make_envpool", "envpool"):
         import envpool
-    except ImportError as error:
-        raise missing_extra("make_envpool", "envpool", error.name) from error
     from rlpyt.envs.vector.envpool import EnvPoolVector
 
     if task_id not in envpool.list_all_envs():

@@ -17,13 +17,8 @@ class VectorRow(Env):
     """
 
     def __init__(self, envs: VectorEnv) -> None:
-        self._envs = envs
+        self._envs, self._horizon = envs, envs.horizon
         self._observation_space, self._action_space = envs.spaces
-
-    @property
-    def horizon(self) -> int | None:
-        """Horizon of the vector environment."""
-        return getattr(self._envs, "horizon", None)
 
     def seed(self, seed: int) -> None:
         """Seed both spaces now, and the environment in the next ``reset``."""

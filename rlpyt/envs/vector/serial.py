@@ -34,6 +34,7 @@ class SerialVectorEnv(VectorEnv):
         self.n = len(self.envs)
         self._observation_space = self.envs[0].observation_space
         self._action_space = self.envs[0].action_space
+        self._horizon = getattr(self.envs[0], "horizon", None)
         for i, env in enumerate(self.envs):
             for own, other in zip(self.spaces, (env.observation_space, env.action_space)):
                 if type(own) is not type(other) or own != other:
@@ -44,11 +45,6 @@ class SerialVectorEnv(VectorEnv):
         self._dtypes = [leaf.dtype for leaf in leaves_of(self._observation)]
         self._waiting = WaitingRows(self.n)
         self._info: Any = None
-
-    @property
-    def horizon(self) -> int | None:
-        """Horizon of the first environment."""
-        return getattr(self.envs[0], "horizon", None)
 
     def reset(self) -> Any:
         """Reset every environment."""

@@ -66,11 +66,6 @@ class SourceAdapter(VectorEnv):
         self._active_pid = 0  # the same, from the first reset until close
         self._checked_step = False
 
-    @property
-    def horizon(self) -> int | None:
-        """Steps after which an episode is truncated; ``None`` if unlimited or unknown."""
-        return self._horizon
-
     def reset(self) -> Any:
         """Start an episode in every row, with the pending seeds if any."""
         if self._seeds is None and self._active_pid:
@@ -106,10 +101,11 @@ class SourceAdapter(VectorEnv):
             self._before_waiting_step()
             if self._masked:
                 native = self._check(self._valid_while_waiting(action))
-        observation, reward, terminated, truncated, info = self._source_step(native)
+        result = self._source_step(native)
+        observation, reward, terminated, truncated, info = result
         flags = self._checked_step and terminated.dtype == truncated.dtype == np.bool_
         if not flags:
-            self._check_first_step(observation, reward, terminated, truncated, info)
+            self._check_first_step(*result)
         if self._convert is not None:
             observation = self._convert(observation)
         if reward.dtype != np.float32:
@@ -207,18 +203,12 @@ class SourceAdapter(VectorEnv):
             ) from error
         return converted
 
-    def _check_first_step(
-        self,
-        observation: object,
-        reward: object,
-        terminated: object,
-        truncated: object,
-        info: object,
-    ) -> None:
+    def _check_first_step(self, observation: object, *others: object) -> None:
         """Check the types of the first step's results, so that later steps need no checks."""
         self._checked_observation(observation, "step")
-        flags = (("terminated", terminated), ("truncated", truncated))
-        for name, value, kinds in [("reward", reward, "fiu"), *((*flag, "b") for flag in flags)]:
+        *arrays, info = others
+        kinds_of = (("reward", "fiu"), ("terminated", "b"), ("truncated", "b"))
+        for (name, kinds), value in zip(kinds_of, arrays, strict=True):
             if not isinstance(value, np.ndarray) or value.shape != (self.n,):
                 raise UnsupportedVectorEnv(
                     f"{self.source} returned {name} {value!r:.80}, expected an array [{self.n}]."

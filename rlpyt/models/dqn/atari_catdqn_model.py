@@ -11,7 +11,7 @@ class AtariCatDqnModel(AtariDqnModel):
     """Probabilities of P atoms for each action, [*lead, A, P], from images.
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, **kwargs: arguments of `AtariDqnModel`.
+        image_shape, output_size, *args, **kwargs: arguments of `AtariDqnModel`.
         n_atoms: P, number of atoms.
     """
 
@@ -22,8 +22,7 @@ class AtariCatDqnModel(AtariDqnModel):
         image_shape: Sequence[int],
         output_size: int,
         n_atoms: int = 51,
-        fc_sizes: int | Sequence[int] = 512,
-        dueling: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
-        super().__init__(image_shape, output_size, fc_sizes, dueling, n_atoms=n_atoms, **kwargs)
+        super().__init__(image_shape, output_size, *args, n_atoms=n_atoms, **kwargs)

@@ -78,7 +78,7 @@ class AtariQrDqnModel(AtariDqnModel):
     """Quantiles of each action's return, [*lead, A, N].
 
     Args:
-        image_shape, output_size, fc_sizes, dueling, **kwargs: arguments of `AtariDqnModel`.
+        image_shape, output_size, *args, **kwargs: arguments of `AtariDqnModel`.
         n_quantiles: N, number of quantiles.
     """
 
@@ -87,11 +87,10 @@ class AtariQrDqnModel(AtariDqnModel):
         image_shape: Sequence[int],
         output_size: int,
         n_quantiles: int = 200,
-        fc_sizes: int | Sequence[int] = 512,
-        dueling: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
-        super().__init__(image_shape, output_size, fc_sizes, dueling, n_atoms=n_quantiles, **kwargs)
+        super().__init__(image_shape, output_size, *args, n_atoms=n_quantiles, **kwargs)
 
 
 def probabilities(logits: Tensor) -> Tensor:

@@ -22,6 +22,8 @@ class DuelingHeadModel(nn.Module):
         nonlinearity: class or name of the nonlinearity.
     """
 
+    n_values = 1  # outputs per action
+
     def __init__(
         self,
         input_size: int,
@@ -31,12 +33,15 @@ class DuelingHeadModel(nn.Module):
         nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
         super().__init__()
-        self._grad_scale = grad_scale
-        self.advantage_hidden, self.advantage_out = _branch(
-            input_size, hidden_sizes, output_size, nonlinearity
-        )
-        self.advantage_bias = nn.Parameter(torch.zeros(1))
-        self.value = MlpModel(input_size, hidden_sizes, 1, nonlinearity)
+        self._grad_scale, P = grad_scale, self.n_values
+        sizes = size_list(hidden_sizes)
+        self.advantage_hidden: nn.Module = nn.Identity()
+        if sizes:
+            self.advantage_hidden = MlpModel(input_size, sizes, None, nonlinearity)
+        n_in = sizes[-1] if sizes else input_size
+        self.advantage_out = nn.Linear(n_in, output_size * P, bias=False)
+        self.advantage_bias = nn.Parameter(torch.zeros(P))
+        self.value = MlpModel(input_size, hidden_sizes, P, nonlinearity)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return Q, [*lead, input_size] -> [*lead, output_size]."""
@@ -51,7 +56,7 @@ class DuelingHeadModel(nn.Module):
         return out + self.advantage_bias
 
 
-class DistributionalDuelingHeadModel(nn.Module):
+class DistributionalDuelingHeadModel(DuelingHeadModel):
     """A dueling head with P outputs (atoms, or quantiles) for each action.
 
     Args:
@@ -68,14 +73,8 @@ class DistributionalDuelingHeadModel(nn.Module):
         grad_scale: float = GRAD_SCALE,
         nonlinearity: Nonlinearity = nn.ReLU,
     ) -> None:
-        super().__init__()
-        self._grad_scale = grad_scale
-        self._shape = (output_size, n_atoms)
-        self.advantage_hidden, self.advantage_out = _branch(
-            input_size, hidden_sizes, output_size * n_atoms, nonlinearity
-        )
-        self.advantage_bias = nn.Parameter(torch.zeros(n_atoms))
-        self.value = MlpModel(input_size, hidden_sizes, n_atoms, nonlinearity)
+        self.n_values, self._shape = n_atoms, (output_size, n_atoms)
+        super().__init__(input_size, hidden_sizes, output_size, grad_scale, nonlinearity)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return outputs, [*lead, input_size] -> [*lead, output_size, n_atoms]."""
@@ -89,18 +88,6 @@ class DistributionalDuelingHeadModel(nn.Module):
         out: Tensor = self.advantage_out(self.advantage_hidden(input))
         by_action: Tensor = torch.unflatten(out, -1, self._shape)
         return by_action + self.advantage_bias
-
-
-def _branch(
-    input_size: int,
-    hidden_sizes: int | Sequence[int] | None,
-    output_size: int,
-    nonlinearity: Nonlinearity,
-) -> tuple[nn.Module, nn.Linear]:
-    """Return the hidden layers, and an output layer without bias."""
-    sizes = size_list(hidden_sizes)
-    hidden = MlpModel(input_size, sizes, None, nonlinearity) if sizes else nn.Identity()
-    return hidden, nn.Linear(sizes[-1] if sizes else input_size, output_size, bias=False)
 
 
 def _scaled(input: Tensor, scale: float) -> Tensor:

@@ -1,6 +1,7 @@
 """Heads for action values: plain or dueling, scalar or with P atoms, optionally noisy."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -63,15 +64,10 @@ def build_head(
     Returns:
         A module [*lead, input_size] -> [*lead, A] or [*lead, A, P].
     """
-    sizes = (input_size, hidden_sizes, output_size)
-    head: nn.Module
-    if n_atoms is None:
-        if dueling:
-            head = DuelingHeadModel(*sizes, nonlinearity=nonlinearity)
-        else:
-            head = MlpModel(*sizes, nonlinearity)
-    elif dueling:
-        head = DistributionalDuelingHeadModel(*sizes, n_atoms, nonlinearity=nonlinearity)
-    else:
-        head = DistributionalHeadModel(*sizes, n_atoms, nonlinearity)
+    sizes: tuple[Any, ...] = (input_size, hidden_sizes, output_size)
+    cls: Any = DuelingHeadModel if dueling else MlpModel
+    if n_atoms is not None:
+        cls = DistributionalDuelingHeadModel if dueling else DistributionalHeadModel
+        sizes = (*sizes, n_atoms)
+    head: nn.Module = cls(*sizes, nonlinearity=nonlinearity)
     return make_noisy(head) if noisy else head

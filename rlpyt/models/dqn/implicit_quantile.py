@@ -42,14 +42,8 @@ class ImplicitQuantileHeadModel(nn.Module):
         super().__init__()
         self.n_cosines = n_cosines
         self.embedding = nn.Linear(n_cosines, input_size)
-        self.head = build_head(
-            input_size,
-            hidden_sizes,
-            output_size,
-            dueling=dueling,
-            noisy=noisy,
-            nonlinearity=nonlinearity,
-        )
+        sizes = (input_size, hidden_sizes, output_size)
+        self.head = build_head(*sizes, None, dueling, noisy, nonlinearity)
 
     def forward(self, features: Tensor, tau: Tensor) -> Tensor:
         """Return quantiles at the fractions ``tau``.

@@ -17,7 +17,6 @@ from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
 from rlpyt.models.recurrent import Memory
 from rlpyt.models.utils import Nonlinearity
-from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import warn_without
 
 
@@ -65,8 +64,10 @@ class DqnMlpModel(VectorModel):
         self.output_size, self.n_atoms = output_size, n_atoms
         self.trunk: MlpModel | None = None
         if memory is None:
-            sizes = (self.observation_size, hidden_sizes, nonlinearity)
-            self.trunk, n_features, head_sizes = trunk_of(*sizes)
+            n_features, head_sizes = self.observation_size, size_list(hidden_sizes)
+            if len(head_sizes) > 1:  # all but the last are before the head
+                self.trunk = MlpModel(n_features, head_sizes[:-1], None, nonlinearity)
+                n_features, head_sizes = self.trunk.output_size, head_sizes[-1:]
             warn_without("a memory", lstm_size=(lstm_size, 128), head_size=(head_size, None))
         else:
             self.add_core(output_size, hidden_sizes, lstm_size, nonlinearity, memory)
@@ -118,44 +119,28 @@ class IqnMlpModel(DqnMlpModel):
     """Each action's return at any quantile fraction, from an MLP.
 
     Args:
-        observation_shape, output_size, **kwargs: arguments of `DqnMlpModel`.
-        hidden_sizes: hidden layers, at least one; without a memory the last belongs to the head.
-        nonlinearity, dueling, noisy: arguments of `DqnMlpModel`.
+        observation_shape, output_size, *args, **kwargs: arguments of `DqnMlpModel`.
         n_cosines: see `ImplicitQuantileHeadModel`.
     """
 
     make_head = ImplicitQuantileHeadModel
+    forward = quantiles_at  # type: ignore[assignment]
     uses_remember: ClassVar[bool] = True
 
     def __init__(
         self,
         observation_shape: Shape,
         output_size: int,
-        hidden_sizes: int | Sequence[int] = (128, 128),
-        nonlinearity: Nonlinearity = nn.ReLU,
-        dueling: bool = False,
-        noisy: bool = False,
+        *args: Any,
         n_cosines: int = N_COSINES,
         **kwargs: Any,
     ) -> None:
-        sizes = (observation_shape, output_size, hidden_sizes, nonlinearity)
-        super().__init__(*sizes, dueling, noisy, n_cosines, **kwargs)
+        super().__init__(observation_shape, output_size, *args, n_atoms=n_cosines, **kwargs)  # type: ignore[misc]
 
     def heads(self, features: Tensor, tau: Tensor) -> Tensor:  # type: ignore[override]
         """Return quantiles at the fractions ``tau``."""
         x = features if self.trunk is None else self.trunk(features)
         return self.head(x, tau).float()  # type: ignore[no-any-return]
-
-    def forward(  # type: ignore[override]
-        self,
-        observation: Tensors,
-        prev_action: Tensors | None,
-        prev_reward: Tensor | None,
-        tau: Tensor,
-        init_rnn_state: Tensors | None = None,
-    ) -> Any:
-        """Return quantiles [*lead, A, N] float32, see `quantiles_at`."""
-        return quantiles_at(self, observation, prev_action, prev_reward, tau, init_rnn_state)
 
 
 class R2d1LstmModel(DqnMlpModel):
@@ -191,14 +176,3 @@ class R2d1LstmModel(DqnMlpModel):
         sizes = (observation_shape, output_size, hidden_sizes, nonlinearity, dueling)
         kwargs |= dict(memory=memory, lstm_size=lstm_size, head_size=head_size)
         super().__init__(*sizes, **kwargs)
-
-
-def trunk_of(
-    n_in: int, hidden_sizes: int | Sequence[int], nonlinearity: Nonlinearity
-) -> tuple[MlpModel | None, int, list[int]]:
-    """Return (all hidden layers but the last or None, their output size, sizes of the last)."""
-    sizes = size_list(hidden_sizes)
-    if len(sizes) < 2:
-        return None, n_in, sizes
-    trunk = MlpModel(n_in, sizes[:-1], None, nonlinearity)
-    return trunk, trunk.output_size, sizes[-1:]

@@ -50,12 +50,6 @@ class ActorCritic(nn.Module):
         """Return True if ``init_rnn_state`` may be a ``StateAndStarts``."""
         return all(getattr(x, "takes_starts", False) for x in self._with_memory())
 
-    @property
-    def attention_window(self) -> int | None:
-        """Return how many earlier steps the memories attend to; ``None``: no attention."""
-        windows = [getattr(x, "attention_window", None) for x in self._with_memory()]
-        return max((x for x in windows if x is not None), default=None)
-
     def _with_memory(self) -> list[Any]:
         return [self.policy, *([self.critic] if self._critic_has_memory else [])]
 
@@ -143,26 +137,11 @@ class ValueLstmModel(LstmVectorModel):
     Returns value [*lead] and the recurrent state.
 
     Args:
-        observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
-        action_size: number of components of a previous action, one-hot if discrete.
-        hidden_sizes: sizes of the MLP's hidden layers.
-        lstm_size: H, size of the recurrent layer.
-        nonlinearity: class or name of the MLP's nonlinearity.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
-            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+        *args, **kwargs: arguments of `LstmVectorModel`.
     """
 
-    def __init__(
-        self,
-        observation_shape: Shape,
-        action_size: int,
-        hidden_sizes: int | Sequence[int] = (64,),
-        lstm_size: int = 64,
-        nonlinearity: Nonlinearity = nn.Tanh,
-        **kwargs: Any,
-    ) -> None:
-        sizes = (action_size, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.value = MlpModel(self.memory_size, [], 1, orthogonal_gain=VALUE_GAIN)
 
     def heads(self, features: Tensor) -> Tensor:

@@ -4,13 +4,12 @@ Initial weights are orthogonal, with gain sqrt(2) in hidden layers, 0.01 in the 
 layer, so that the initial policy is nearly uniform, and 1 in the value's output layer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import (
     HIDDEN_GAIN,
@@ -92,20 +91,17 @@ class CategoricalMlpModel(MultiCategoricalMlpModel):
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes, nonlinearity, shared, **kwargs: arguments of `MultiCategoricalMlpModel`.
+        *args, **kwargs: further arguments of `MultiCategoricalMlpModel`.
     """
 
     def __init__(
         self,
         observation_shape: Shape,
         output_size: int,
-        hidden_sizes: int | Sequence[int] = (64, 64),
-        nonlinearity: Nonlinearity = nn.Tanh,
-        shared: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
-        sizes = (hidden_sizes, nonlinearity, shared)
-        super().__init__(observation_shape, [output_size], *sizes, **kwargs)
+        super().__init__(observation_shape, [output_size], *args, **kwargs)
 
 
 class GaussianMlpModel(MujocoFfModel):
@@ -115,8 +111,9 @@ class GaussianMlpModel(MujocoFfModel):
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes, nonlinearity: of both MLPs.
-        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip: see `MujocoFfModel`.
-        encoder, encoders, with_value: see `MujocoFfModel`.
+        init_log_std: see `MujocoFfModel`.
+        **kwargs: ``normalize_observation``, its limits, ``encoder``, ``encoders`` and
+            ``with_value`` of `MujocoFfModel`.
     """
 
     def __init__(
@@ -126,27 +123,10 @@ class GaussianMlpModel(MujocoFfModel):
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Nonlinearity = nn.Tanh,
         init_log_std: float = 0.0,
-        normalize_observation: bool = False,
-        norm_obs_clip: float = 10,
-        norm_obs_var_clip: float = 1e-6,
-        encoder: Encoder | None = None,
-        with_value: bool = True,
-        encoders: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            observation_shape,
-            action_size,
-            hidden_sizes,
-            nonlinearity,
-            None,
-            init_log_std,
-            normalize_observation,
-            norm_obs_clip,
-            norm_obs_var_clip,
-            encoder,
-            with_value,
-            encoders,
-        )
+        sizes = (hidden_sizes, nonlinearity, None, init_log_std)
+        super().__init__(observation_shape, action_size, *sizes, **kwargs)
         for tower, gain in ((self.mu, POLICY_GAIN), (self.v, VALUE_GAIN)):
             if tower is None:
                 continue
@@ -162,29 +142,21 @@ class MultiCategoricalLstmModel(LstmVectorModel):
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         dims: number of choices of each action.
-        hidden_sizes: sizes of the MLP's hidden layers.
-        lstm_size: H, size of the recurrent layer.
-        nonlinearity: class or name of the MLP's nonlinearity.
+        *args, **kwargs: further arguments of `LstmVectorModel`.
         with_value: see `MultiCategoricalMlpModel`.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
-            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
         self,
         observation_shape: Shape,
         dims: Sequence[int],
-        hidden_sizes: int | Sequence[int] = (64,),
-        lstm_size: int = 64,
-        nonlinearity: Nonlinearity = nn.Tanh,
+        *args: Any,
         with_value: bool = True,
         **kwargs: Any,
     ) -> None:
-        n_outputs = sum(dims)  # of the policy; also the number of components of a previous action
-        sizes = (n_outputs, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
-        self.dims, H = tuple(dims), int(lstm_size)
-        self.pi = MlpModel(H, [], n_outputs, orthogonal_gain=POLICY_GAIN)
+        super().__init__(observation_shape, sum(dims), *args, **kwargs)
+        self.dims, H = tuple(dims), self.memory_size
+        self.pi = MlpModel(H, [], sum(dims), orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN) if with_value else None
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -201,20 +173,17 @@ class CategoricalLstmModel(MultiCategoricalLstmModel):
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         output_size: A, number of actions.
-        hidden_sizes, lstm_size, nonlinearity, **kwargs: arguments of `MultiCategoricalLstmModel`.
+        *args, **kwargs: further arguments of `MultiCategoricalLstmModel`.
     """
 
     def __init__(
         self,
         observation_shape: Shape,
         output_size: int,
-        hidden_sizes: int | Sequence[int] = (64,),
-        lstm_size: int = 64,
-        nonlinearity: Nonlinearity = nn.Tanh,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
-        sizes = (hidden_sizes, lstm_size, nonlinearity)
-        super().__init__(observation_shape, [output_size], *sizes, **kwargs)
+        super().__init__(observation_shape, [output_size], *args, **kwargs)
 
 
 class GaussianLstmModel(LstmVectorModel):
@@ -225,29 +194,22 @@ class GaussianLstmModel(LstmVectorModel):
     Args:
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
-        hidden_sizes: sizes of the MLP's hidden layers.
-        lstm_size: H, size of the recurrent layer.
-        nonlinearity: class or name of the MLP's nonlinearity.
+        *args, **kwargs: further arguments of `LstmVectorModel`.
         init_log_std: initial log standard deviation of every component.
         with_value: see `MultiCategoricalMlpModel`.
-        **kwargs: ``memory`` of `add_memory` ("lstm", "gru" etc.), and
-            ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
     """
 
     def __init__(
         self,
         observation_shape: Shape,
         action_size: int,
-        hidden_sizes: int | Sequence[int] = (64,),
-        lstm_size: int = 64,
-        nonlinearity: Nonlinearity = nn.Tanh,
+        *args: Any,
         init_log_std: float = 0.0,
         with_value: bool = True,
         **kwargs: Any,
     ) -> None:
-        sizes = (action_size, hidden_sizes, lstm_size)
-        super().__init__(observation_shape, *sizes, nonlinearity, **kwargs)
-        H = int(lstm_size)
+        super().__init__(observation_shape, action_size, *args, **kwargs)
+        H = self.memory_size
         self.mu = MlpModel(H, [], action_size, orthogonal_gain=POLICY_GAIN)
         self.value = MlpModel(H, [], 1, orthogonal_gain=VALUE_GAIN) if with_value else None
         self.log_std = nn.Parameter(torch.full((action_size,), float(init_log_std)))

@@ -37,6 +37,8 @@ class ControlModel(VectorModel):
         memory: "lstm", "gru" etc., see `add_memory`; ``None``: no memory.
         lstm_size: H, size of the memory's output.
         prev_action_size: size of the previous action that a memory reads, if it is not A.
+        nonlinearity: class or name of the nonlinearity between layers.
+        normalization, residual: batch normalization and residual blocks, see `MlpModel`.
         **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
 
     Attributes:
@@ -52,10 +54,14 @@ class ControlModel(VectorModel):
         memory: Memory | None = None,
         lstm_size: int = 128,
         prev_action_size: int | None = None,
+        nonlinearity: Nonlinearity = nn.ReLU,
+        normalization: Normalization | None = None,
+        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, **kwargs)
         self.n_features = self.observation_size
+        self._form = (nonlinearity, None, normalization, residual)
         if memory is None:
             warn_without("a memory", lstm_size=(lstm_size, 128))
         else:
@@ -63,16 +69,11 @@ class ControlModel(VectorModel):
             self.add_core(int(size or 0), (), lstm_size, nn.Identity, memory)
             self.n_features += int(lstm_size)
 
-    def remember(
-        self,
-        features: Tensor,
-        lead: Lead,
-        prev_action: Tensors | None,
-        prev_reward: Tensor | None,
-        init_rnn_state: Tensors | None,
-    ) -> tuple[Tensor, Any]:
+    def _mlp(self, hidden_sizes: Sizes, n_out: int) -> MlpModel:
+        return MlpModel(self.n_features, hidden_sizes, n_out, *self._form)
+
+    def remember(self, features: Tensor, lead: Lead, *inputs: Any) -> tuple[Tensor, Any]:
         """Return the memory's output and the features [T * B, H + F], and the next state."""
-        inputs = (prev_action, prev_reward, init_rnn_state)
         output, rnn_state = super().remember(features, lead, *inputs)
         return torch.cat([output, features], dim=-1), rnn_state
 
@@ -85,10 +86,7 @@ class MuMlpModel(ControlModel):
         hidden_sizes: sizes of the MLP's hidden layers.
         action_size: A, number of action components.
         output_max: maximum absolute action, in units where the space is [-1, 1].
-        nonlinearity: class or name of the nonlinearity between layers.
-        normalization, residual: batch normalization and residual blocks, see `MlpModel`.
-        **kwargs: ``memory`` and ``lstm_size`` of `ControlModel`; ``normalize_observation``, its
-            limits and ``encoder`` of `VectorModel`.
+        **kwargs: further arguments of `ControlModel`.
     """
 
     def __init__(
@@ -97,21 +95,11 @@ class MuMlpModel(ControlModel):
         hidden_sizes: Sizes,
         action_size: int,
         output_max: float = 1,
-        nonlinearity: Nonlinearity = nn.ReLU,
-        normalization: Normalization | None = None,
-        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
         self.output_max = output_max
-        self.mlp = MlpModel(
-            self.n_features,
-            hidden_sizes,
-            action_size,
-            nonlinearity,
-            normalization=normalization,
-            residual=residual,
-        )
+        self.mlp = self._mlp(hidden_sizes, action_size)
 
     _output_max = OldName("output_max")
 
@@ -124,8 +112,7 @@ class PiMlpModel(ControlModel):
     """A Gaussian policy. Returns mean and log std before squashing, each [*lead, A].
 
     Args:
-        observation_shape, hidden_sizes, action_size, nonlinearity: see `MuMlpModel`.
-        normalization, residual, **kwargs: see `MuMlpModel`.
+        observation_shape, hidden_sizes, action_size, **kwargs: see `MuMlpModel`.
     """
 
     def __init__(
@@ -133,21 +120,11 @@ class PiMlpModel(ControlModel):
         observation_shape: Shape,
         hidden_sizes: Sizes,
         action_size: int,
-        nonlinearity: Nonlinearity = nn.ReLU,
-        normalization: Normalization | None = None,
-        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
         self.action_size = action_size
-        self.mlp = MlpModel(
-            self.n_features,
-            hidden_sizes,
-            2 * action_size,
-            nonlinearity,
-            normalization=normalization,
-            residual=residual,
-        )
+        self.mlp = self._mlp(hidden_sizes, 2 * action_size)
 
     _action_size = OldName("action_size")
 
@@ -164,8 +141,7 @@ class JointPiMlpModel(ControlModel):
     choices, mean and log std before squashing, each [*lead, A], for a Box.
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity: see `MuMlpModel`.
-        normalization, residual, **kwargs: see `MuMlpModel`.
+        observation_shape, hidden_sizes, **kwargs: see `MuMlpModel`.
         action_parts: number of choices of each component of discrete parts, a tuple, or of
             components of a Box, an integer.
     """
@@ -175,9 +151,6 @@ class JointPiMlpModel(ControlModel):
         observation_shape: Shape,
         hidden_sizes: Sizes,
         action_parts: ActionParts,
-        nonlinearity: Nonlinearity = nn.ReLU,
-        normalization: Normalization | None = None,
-        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         n_outputs = sum(output_sizes(action_parts))
@@ -185,14 +158,7 @@ class JointPiMlpModel(ControlModel):
         self.action_parts, self.n_outputs = tuple(action_parts), n_outputs
         self.n_components = sum(part for part in action_parts if isinstance(part, int))
         n_outputs += self.n_components
-        self.mlp = MlpModel(
-            self.n_features,
-            hidden_sizes,
-            n_outputs,
-            nonlinearity,
-            normalization=normalization,
-            residual=residual,
-        )
+        self.mlp = self._mlp(hidden_sizes, n_outputs)
 
     def heads(self, features: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return parameters [.., n] of all parts, of features [.., F]."""
@@ -307,8 +273,7 @@ class VMlpModel(ControlModel):
     """A state value function. Returns values [*lead].
 
     Args:
-        observation_shape, hidden_sizes, nonlinearity: see `MuMlpModel`.
-        normalization, residual, **kwargs: see `MuMlpModel`.
+        observation_shape, hidden_sizes, **kwargs: see `MuMlpModel`.
         action_size: A, which only a memory uses.
     """
 
@@ -317,20 +282,10 @@ class VMlpModel(ControlModel):
         observation_shape: Shape,
         hidden_sizes: Sizes,
         action_size: int | None = None,
-        nonlinearity: Nonlinearity = nn.ReLU,
-        normalization: Normalization | None = None,
-        residual: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(observation_shape, action_size, **kwargs)
-        self.mlp = MlpModel(
-            self.n_features,
-            hidden_sizes,
-            1,
-            nonlinearity,
-            normalization=normalization,
-            residual=residual,
-        )
+        self.mlp = self._mlp(hidden_sizes, 1)
 
     def heads(self, features: Tensor) -> Tensor:
         """Return values [..] of features [.., F]."""

@@ -30,7 +30,7 @@ class VectorWrapper(VectorEnv):
         self.env = adapt(env)
         self.n = self.env.n
         self._observation_space = self.env.observation_space
-        self._action_space = self.env.action_space
+        self._action_space, self._horizon = self.env.action_space, self.env.horizon
         self.training = True
         self._waiting = WaitingRows(self.n)
 
@@ -62,11 +62,6 @@ class VectorWrapper(VectorEnv):
         if np.count_nonzero(inner.env_info.traj_done):
             self._waiting.add(inner.env_info.traj_done)
         return own
-
-    @property
-    def horizon(self) -> int | None:
-        """Horizon of the inner environments."""
-        return self.env.horizon
 
     def _seed_rows(self, seeds: list[int]) -> None:
         self.env.seed(seeds)
