@@ -2,13 +2,12 @@
 
 import inspect
 import json
-import warnings
 from operator import is_
 from typing import Any
 
 import numpy as np
 
-from rlpyt.utils.names import nearest
+from rlpyt.utils.names import warn_if_meant
 
 PLAIN = bool | int | float | str | np.generic | None
 SIZE = 1024  # bytes for all changed arguments
@@ -35,7 +34,8 @@ class SharedArguments:
         """Remember the present values."""
         ready, own = set[str](), set[str](agent.changeable)
         for cls in type(agent).__mro__[:-1]:
-            names = inspect.signature(vars(cls)["__init__"]).parameters if _constructs(cls) else ()
+            init = vars(cls).get("__init__")
+            names = inspect.signature(init).parameters if inspect.isfunction(init) else ()
             (ready if cls.__module__.startswith("rlpyt.agents.") else own).update(names)
         self._fixed, self._names = frozenset(ready - own), ready | own
         self._known = {*vars(agent)}
@@ -62,7 +62,9 @@ class SharedArguments:
         """
         values = list(map(vars(agent).get, self._initial))
         if len(self._known) < len(vars(agent)):
-            self._warn_if_meant_for_an_argument(agent)
+            for name in vars(agent).keys() - self._known:
+                warn_if_meant(agent, name, self._names - {name}, "argument")
+            self._known = {*vars(agent)}
         if all(map(is_, values, self._values)):
             return
         before, self._values = self._values, values
@@ -88,17 +90,6 @@ class SharedArguments:
         self._packed = packed.ljust(SIZE, b"\0")
         agent.settings[NAME][:] = np.frombuffer(self._packed, np.uint8)
 
-    def _warn_if_meant_for_an_argument(self, agent: Any) -> None:
-        """Warn if a new attribute has a misspelt name of an argument."""
-        for name in vars(agent).keys() - self._known:
-            meant = nearest(name, self._names - {name}, 1, cutoff=0.85)
-            if meant and not name.startswith("_") and not hasattr(type(agent), name):
-                warnings.warn(
-                    f"{type(agent).__name__} has no argument {name}, so assigning it changes "
-                    f"nothing. Its name in rlpyt: {meant[0]}."
-                )
-        self._known = {*vars(agent)}
-
     def take(self, agent: Any) -> None:
         """Assign changes of the master to the attributes."""
         packed = agent.settings[NAME].tobytes()
@@ -111,7 +102,3 @@ class SharedArguments:
         """Make these the only changed arguments."""
         for name in self.changes(agent) | changes:
             setattr(agent, name, changes.get(name, self._initial[name]))
-
-
-def _constructs(cls: type) -> bool:
-    return inspect.isfunction(vars(cls).get("__init__"))

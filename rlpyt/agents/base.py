@@ -18,7 +18,7 @@ from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.masking import masks_actions
 from rlpyt.models.observation import check_normalized, marked_shape, shape_of_group
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict, updates_obs_rms
 from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to, leaves_of
 from rlpyt.utils.collections import namedarraytuple
@@ -90,6 +90,7 @@ class BaseAgent(Recorded):
     n_quantiles: int | None = None  # number of quantiles of each critic or action value
     n_atoms: int | None = None  # number of atoms of their distributions
     has_target_critics = True  # False if targets are from the critics themselves
+    targets: Any = ()  # target networks, each with the network that it follows
     parts: Any = None  # `PolicyParts` of SAC's agent, if actions are not a single Box
     value: ClassVar[Callable[..., Tensor]]  # V [B], in agents that can bootstrap, like ``PgAgent``
     # True if each row's action is bitwise independent of the other rows in the batch.
@@ -234,7 +235,7 @@ class BaseAgent(Recorded):
         self._observes = any(map(updates_obs_rms, models))
 
     def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
-        self.model.load_state_dict(state_dict)
+        self.model.load_state_dict(state_dict.get("model", state_dict))
 
     def bind_shared_memory(self, weights: SharedWeights) -> None:
         """Use these shared parameters and settings from now on."""
@@ -293,7 +294,12 @@ class BaseAgent(Recorded):
 
     def target_networks(self) -> list[Any]:
         """Return the target networks."""
-        return []
+        return [target for target, _ in self.targets]
+
+    def update_target(self, tau: float = 1) -> None:
+        """Move the targets' parameters towards the models'; ``tau=1`` copies them."""
+        for target, model in self.targets:
+            update_state_dict(target, model.state_dict(), tau)
 
     def async_cpu(self, share_memory: bool = True) -> None:
         """Hook: called in an asynchronous sampler after the agent has built its model."""
@@ -478,6 +484,9 @@ class BaseAgent(Recorded):
         stock = not (self.recurrent or self._overrides("step", "_inputs", "_run"))
         if not (stock and self.fast_acting) or self.device.type != "cpu":
             return None
+        masks_itself = self.mask_sizes is not None and self._overrides("_mask_outputs")
+        if masks_itself and not masks_actions(self.model):
+            return None
         draw = self._numpy_draw() if can_draw(self.distribution) else None
         forward = None if draw is None else numpy_forward(self._acting_model())
         if draw is None or forward is None:
@@ -548,7 +557,8 @@ class BaseAgent(Recorded):
     @property
     def attention_window(self) -> int | None:
         """Return how many earlier steps the model's memory attends to; ``None``: no attention."""
-        return getattr(unwrap_ddp(self.model), "attention_window", None)
+        windows = [getattr(m, "attention_window", None) for m in self._observation_models()]
+        return max((w for w in windows if w is not None), default=None)
 
     @property
     def prev_rnn_state(self) -> Any:

@@ -26,11 +26,6 @@ class RecurrentMemory:
         self._group = self._group if group is None else group
 
     @property
-    def group(self) -> int:
-        """Return the selected group of environments."""
-        return self._group
-
-    @property
     def state(self) -> Any:
         """Return the selected state, leaves [N, B, H]; ``None`` (zeros) at the start."""
         return self._states.get((self._mode, self._group))
@@ -50,9 +45,7 @@ class RecurrentMemory:
 
     def reset_one(self, idx: int) -> None:
         """Zero the state of one environment of the selected group."""
-        state = self.state
-        if state is not None:
-            buffer_func(state, _zero_column, idx)
+        buffer_func(self.state, _zero_column, idx)
 
     def reset_rows(self, where: torch.Tensor) -> None:
         """Zero the states of environments of the selected group, where the mask [B] is true."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -122,7 +123,8 @@ class AgentAxis:
         """Return what two agents must have in common to be evaluated as one, as it is now."""
         (places, ties), before = places_of(algo), self._places.get(algo, [])
         self._ties[algo] = ties
-        if len(places) != len(before) or not all(map(is_same_place, places, before)):
+        same = (a[0] is b[0] and a[1] == b[1] for a, b in zip(places, before))
+        if len(places) != len(before) or not all(same):
             self._places[algo] = places
             self._forget_stacks()
         tensors = [(key, owner[key]) for owner, key in places]
@@ -384,7 +386,10 @@ def places_of(algo: RlAlgorithm) -> tuple[list[Place], list[tuple[Place, int]]]:
     ties: list[tuple[Place, int]] = []
     seen: dict[int, int] = {}
 
-    def add(owner: Any) -> None:
+    dicts = (
+        (own, own.get("_parameters", {}), own.get("_buffers", {})) for own in attributes_of(algo)
+    )
+    for owner in chain.from_iterable(dicts):
         for key, x in owner.items():
             if isinstance(x, Tensor):
                 i = seen.setdefault(id(x), len(found))
@@ -392,10 +397,6 @@ def places_of(algo: RlAlgorithm) -> tuple[list[Place], list[tuple[Place, int]]]:
                     found.append((owner, key))
                 else:
                     ties.append(((owner, key), i))
-
-    for own in attributes_of(algo):
-        for owner in (own, own.get("_parameters", {}), own.get("_buffers", {})):
-            add(owner)
     return found, ties
 
 
@@ -438,11 +439,6 @@ def has_hooks(algo: RlAlgorithm, tensors: Sequence[Tensor]) -> bool:
     """Return True if users' hooks see values or gradients of the algorithm's or agent's modules."""
     own: list[Any] = [x._backward_hooks or x._post_accumulate_grad_hooks for x in tensors]
     return any(own) or any(any(hooks_of(m)) for m in modules_of(algo))
-
-
-def is_same_place(a: Place, b: Place) -> bool:
-    """Return True for the same key of the same dictionary."""
-    return a[0] is b[0] and a[1] == b[1]
 
 
 def custom_parts(algo: RlAlgorithm) -> list[Any]:
@@ -504,23 +500,20 @@ def copies_of_containers(
 
 def undone_inside(contents: Sequence[tuple[str, Any, Any]]) -> list[str]:
     """Undo changes in place; return the names of the attributes that were changed."""
-    names = []
-    for name, x, before in contents:
+    changed = [own for own in contents if fingerprint(own[1]) != fingerprint(own[2])]
+    for _, x, before in changed:
         if isinstance(x, np.ndarray):
-            if x.tobytes() == before.tobytes():
-                continue
             x[...] = before
         else:
-            if fingerprint(x) == fingerprint(before):
-                continue
             x.clear()
             (x.update if isinstance(x, dict | set) else x.extend)(before)
-        names.append(name)
-    return names
+    return [name for name, _, _ in changed]
 
 
-def fingerprint(container: Any) -> list[int]:
-    """Return the identities of what is in a container."""
+def fingerprint(container: Any) -> Any:
+    """Return the bytes of an array, or the identities of what is in another container."""
+    if isinstance(container, np.ndarray):
+        return container.tobytes()
     values = container.values() if isinstance(container, dict) else ()
     return [*map(id, container), *map(id, values)]
 

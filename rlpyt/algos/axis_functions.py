@@ -12,11 +12,6 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 
-def is_batched(x: Any) -> bool:
-    """Return True if a tensor belongs to a call of ``vmap``."""
-    return isinstance(x, Tensor) and is_batchedtensor(x)
-
-
 class AgentAxisMode(TorchFunctionMode):
     """Mode in which E agents draw random numbers, each from its own generator.
 
@@ -119,7 +114,12 @@ class AgentAxisMode(TorchFunctionMode):
         groups: int = 1,
     ) -> Tensor:
         """Convolve images by one product of matrices per agent."""
-        if groups != 1 or isinstance(padding, str) or input.dim() != 4 or not is_batched(weight):
+        if (
+            groups != 1
+            or isinstance(padding, str)
+            or input.dim() != 4
+            or not is_batchedtensor(weight)
+        ):
             return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
         kernel = weight.shape[2:]
         columns = F.unfold(input, kernel, dilation, padding, stride)  # [N, C * k * k, L]

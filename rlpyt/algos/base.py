@@ -23,7 +23,7 @@ from rlpyt.algos.untrained import warn_of_untrained
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import module_not_finite, unwrap_ddp
-from rlpyt.utils.buffer import buffer_func
+from rlpyt.utils.buffer import buffer_func, buffer_to
 from rlpyt.utils.checks import (
     check_settings,
     checked,
@@ -34,7 +34,7 @@ from rlpyt.utils.checks import (
 )
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
-from rlpyt.utils.names import nearest
+from rlpyt.utils.names import warn_if_meant
 from rlpyt.utils.recorded import Recorded
 from rlpyt.utils.schedules import Decay, schedule_of
 from rlpyt.utils.seed import torch_state
@@ -135,7 +135,7 @@ class RlAlgorithm(Recorded):
             self._change(name, value)
         else:
             if self._started and name not in self.__dict__:
-                self._warn_if_meant_for_a_setting(name)
+                warn_if_meant(self, name, declared(type(self)), "setting")
             object.__setattr__(self, name, value)
 
     def __post_init__(self) -> None:
@@ -162,15 +162,6 @@ class RlAlgorithm(Recorded):
             self.schedules.pop(name, None)  # type: ignore[attr-defined]
         if self._started:
             self.changes[name] = value  # type: ignore[index]
-
-    def _warn_if_meant_for_a_setting(self, name: str) -> None:
-        """Warn if a new attribute has another library's or a misspelt name of a setting."""
-        meant = nearest(name, declared(type(self)), 1, cutoff=0.85)
-        if meant and not name.startswith("_") and not hasattr(type(self), name):
-            warnings.warn(
-                f"{type(self).__name__} has no setting {name}, so assigning it changes nothing. "
-                f"Its name in rlpyt: {meant[0]}."
-            )
 
     def warn_of_unused(self, names: Iterable[str], why: str) -> None:
         """Warn of those of these settings that differ from their defaults: nothing reads them."""
@@ -280,12 +271,21 @@ class RlAlgorithm(Recorded):
         return dict(self.optim_kwargs or {})
 
     def optim_initialize(self, rank: int = 0) -> None:
-        """Build the optimizer and load its initial state, if there is one."""
+        """Build the optimizers and load their initial state, if there is one."""
         self.rank = rank
+        if rank == 0 and self.mixed_precision:
+            warn_of_slow_precision(self.agent.device)
+        self._add_steps()
+        self.follow("clip_grad_norm", self._set_clip_grad_norm)
+        if self.initial_optim_state_dict is not None:
+            self.load_optim_state_dict(self.initial_optim_state_dict)
+        self._started = True
+
+    def _add_steps(self) -> None:
+        """Build ``gradient_step``."""
         model = unwrap_ddp(self.agent.model)
-        if rank == 0:
+        if self.rank == 0:
             warn_of_untrained(model)
-            self.warn_of_slow_precision()
         names = {p: name for name, p in model.named_parameters()}
         step = self.gradient_step = self.StepCls(
             self.agent.parameters(),
@@ -297,20 +297,18 @@ class RlAlgorithm(Recorded):
         )
         self.optimizer = step.optimizer
         self.follow("learning_rate", partial(step.set_learning_rate, "learning_rate"))
-        self.follow("clip_grad_norm", partial(setattr, step, "clip_grad_norm"))
-        if self.initial_optim_state_dict is not None:
-            self.load_optim_state_dict(self.initial_optim_state_dict)
-        self._started = True
+
+    def _all_steps(self) -> list[GradientStep]:
+        return [self.gradient_step]
+
+    def _set_clip_grad_norm(self, limit: float | None) -> None:
+        for step in self._all_steps():
+            step.clip_grad_norm = limit
 
     @property
     def StepCls(self) -> type[GradientStep]:
         """Return the class of gradient steps."""
         return TracedStep if self.compile == "update" else GradientStep
-
-    def warn_of_slow_precision(self) -> None:
-        """Warn if ``mixed_precision`` is slow on this device."""
-        if self.mixed_precision:
-            warn_of_slow_precision(self.agent.device)
 
     # Training.
 
@@ -439,6 +437,10 @@ class RlAlgorithm(Recorded):
             result = compiled_function(function)
             compiled[function.__name__] = self.recorded.isolated(result)
         return compiled[function.__name__]  # type: ignore[no-any-return]
+
+    def to_device(self, tree: Any) -> Any:
+        """Move the leaves of a tree to the agent's device."""
+        return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
 
     def update_obs_rms(self, samples: NamedArrayTuple) -> None:
         """Update the agent's observation statistics, if it has any, with a batch [T, B].

@@ -57,11 +57,12 @@ def compiled_function(function: Callable[..., Any], device: str = "cpu") -> Call
         try:
             return chosen(*args)
         except Exception as error:
-            if chosen is function or not _is_of_compiler(error):
+            if chosen is function or not isinstance(error, dynamo.exc.TorchDynamoException):
                 raise
             reason = " ".join(str(error).split("\n\n")[0].split())
+            traced = isinstance(error, dynamo.exc.BackendCompilerFailed)  # not the code made of it
             install = "Install a C++ compiler such as g++ (on a GPU also triton), or set"
-            remedy = install if _is_of_backend(error) else "To leave out the attempt, set"
+            remedy = install if traced else "To leave out the attempt, set"
             warnings.warn(
                 f"torch.compile failed, so the run continues without it: {reason:.300}. {remedy} "
                 "compile=None.",
@@ -71,19 +72,6 @@ def compiled_function(function: Callable[..., Any], device: str = "cpu") -> Call
             return function(*args)
 
     return call
-
-
-def _is_of_compiler(error: Exception) -> bool:
-    from torch._dynamo.exc import TorchDynamoException
-
-    return isinstance(error, TorchDynamoException)
-
-
-def _is_of_backend(error: Exception) -> bool:
-    """Return True if the function was traced, and the code made of it could not be compiled."""
-    from torch._dynamo.exc import BackendCompilerFailed
-
-    return isinstance(error, BackendCompilerFailed)
 
 
 class TracedStep(GradientStep):
@@ -230,13 +218,11 @@ class CompiledUpdate:
         self.function = algo.recorded.isolated(compiled_function(self.traced, device.type))
         dynamo: Any = torch._dynamo
         dynamo.config.trace_autograd_ops = True  # otherwise the backward pass is a graph of its own
-        for tensor in (self.failed, *self._numbers, *self._state_tensors()):
+        states = [s for step in steps for s in step.optimizer.state.values()]
+        adam = [x for state in states for x in state.values()]
+        for tensor in (self.failed, *self._numbers, *adam):
             dynamo.mark_static_address(tensor, guard=False)
         algo.update_targets = self.update_targets  # type: ignore[method-assign]
-
-    def _state_tensors(self) -> list[Tensor]:
-        states = [s for step in self.steps for s in step.optimizer.state.values()]
-        return [x for state in states for x in state.values()]
 
     def __call__(self, batch: Any) -> Any:
         """Take the steps of one update; see `ReplayAlgo.update`."""

@@ -126,7 +126,12 @@ class GradientStep:
         self._warned_of_rate = False
         self._names = {p: name for network in self.networks for p, name in network.names.items()}
         kwargs = checked_arguments(OptimCls, optim_kwargs)
-        self._check_members(OptimCls)
+        joined = [n.name for n in self.networks if n.n_members is not None]
+        if joined and is_optimizer(OptimCls, torch.optim.Adafactor):
+            raise ValueError(
+                f"{OptimCls.__name__} keeps statistics of rows and columns, which would mix the "
+                f"networks that share one model here ({', '.join(joined)}). Use another OptimCls."
+            )
         # Consecutive networks with the same rate are a parameter group of the optimizer. A rate of
         # 0, as at the start of a schedule, is set below: it would hide the shares of groups.
         starts = {rate: value or 1.0 for rate, value in self._rates.items()}
@@ -168,14 +173,6 @@ class GradientStep:
             self.optimizer.register_step_post_hook(lambda *_: project(self.vectors))
         # Names of networks that had a gradient, or have nothing to train.
         self._with_gradient = {network.name for network in groups if not network.parameters}
-
-    def _check_members(self, OptimCls: type[Any]) -> None:
-        joined = [n.name for n in self.networks if n.n_members is not None]
-        if joined and is_optimizer(OptimCls, torch.optim.Adafactor):
-            raise ValueError(
-                f"{OptimCls.__name__} keeps statistics of rows and columns, which would mix the "
-                f"networks that share one model here ({', '.join(joined)}). Use another OptimCls."
-            )
 
     @property
     def has_step_hooks(self) -> bool:

@@ -3,7 +3,7 @@
 An optimizer numbers its parameters in order, and stores tensors in the shape of each parameter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,34 +60,24 @@ def merge_states(
 def split_members(state: State, n_members: int) -> list[State]:
     """Split the state of a network with parameters [E, ...] into one state per member."""
 
-    def of(member: int, name: str, value: Any) -> Any:
-        tensor = isinstance(value, torch.Tensor) and name not in NUMBERS
-        return value[member] if tensor else value
+    def of(member: int) -> State:
+        return _mapped(state, lambda n, name, x: x[member])
 
-    return [
-        {
-            **state,
-            "state": {
-                i: {name: of(member, name, value) for name, value in entry.items()}
-                for i, entry in state["state"].items()
-            },
-        }
-        for member in range(n_members)
-    ]
+    return [of(member) for member in range(n_members)]
 
 
 def join_members(states: Sequence[State]) -> State:
     """Merge states from ``split_members``."""
+    return _mapped(states[0], lambda n, name, x: torch.stack([s["state"][n][name] for s in states]))
 
-    def joined(name: str, values: list[Any]) -> Any:
-        tensors = isinstance(values[0], torch.Tensor) and name not in NUMBERS
-        return torch.stack(values) if tensors else values[0]
 
-    first = states[0]
-    return {
-        **first,
-        "state": {
-            i: {name: joined(name, [s["state"][i][name] for s in states]) for name in entry}
-            for i, entry in first["state"].items()
-        },
+def _mapped(state: State, function: Callable[[int, str, torch.Tensor], Any]) -> State:
+    """Replace the tensors of members by ``function(number of the parameter, name, tensor)``."""
+    entries = {
+        n: {
+            name: function(n, name, x) if torch.is_tensor(x) and name not in NUMBERS else x
+            for name, x in entry.items()
+        }
+        for n, entry in state["state"].items()
     }
+    return {**state, "state": entries}

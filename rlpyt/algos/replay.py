@@ -1,5 +1,6 @@
 """Base class of algorithms with a replay: storing, sampling and the schedule of updates."""
 
+import inspect
 import math
 import re
 import warnings
@@ -41,7 +42,7 @@ from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.hindsight import Hindsight
 from rlpyt.replays.non_sequence.uniform import UniformReplayBuffer
 from rlpyt.utils.buffer import buffer_method, buffer_to, leaves_of
-from rlpyt.utils.checks import check_range, setting, whole_number
+from rlpyt.utils.checks import check_range, fixed, whole_number
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple, with_fields
 from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.logging import logger
@@ -68,17 +69,11 @@ SEQUENCE_SIZE = "(batch_T + warmup_T) * batch_B"
 class HindsightSettings(SequenceSettings):
     """Settings of hindsight experience replay, see `rlpyt.replays.hindsight`."""
 
-    hindsight: Literal["future", "final", "episode"] | None = setting(
-        None,
-        fixed=True,
-        doc="(goals) choice of the achieved goals that replace those of transitions",
+    hindsight: Literal["future", "final", "episode"] | None = fixed(
+        None, doc="(goals) choice of the achieved goals that replace those of transitions"
     )
-    n_sampled_goals: float = setting(
-        4,
-        gt=0,
-        finite=True,
-        fixed=True,
-        doc="(goals) transitions with a new goal per unchanged one",
+    n_sampled_goals: float = fixed(
+        4, gt=0, finite=True, doc="(goals) transitions with a new goal per unchanged one"
     )
 
 
@@ -225,7 +220,7 @@ class ReplayAlgo(HindsightSettings):
             )
         if not agent.recurrent:
             why = f"{type(agent).__name__} has no memory"
-            self.warn_of_unused(vars(SequenceSettings)["__annotations__"], why)
+            self.warn_of_unused(inspect.get_annotations(SequenceSettings), why)
             return
         name = type(self).__name__
         if not self.learns_sequences:
@@ -275,7 +270,7 @@ class ReplayAlgo(HindsightSettings):
         """Build the optimizer; give each rank its own random stream for the replay."""
         super().optim_initialize(rank)
         self._seed_replay(rank)
-        self._compile_update([self.gradient_step])
+        self._compile_update(self._all_steps())
 
     def _compile_update(self, steps: Sequence[Any]) -> None:
         if self.compile != "update":
@@ -425,44 +420,35 @@ class ReplayAlgo(HindsightSettings):
         Raises:
             ValueError: the replay needs ``timeout``, but env_info does not have it.
         """
-        example = SamplesToBuffer(
-            observation=examples["observation"],
-            action=examples["action"],
-            reward=examples["reward"],
-            done=examples["done"],
-        )
-        if self.stores_states:
-            example = with_fields(example, prev_rnn_state=examples["agent_info"].prev_rnn_state)
+        env_info, goal = examples["env_info"], None
         if self.hindsight is not None:
-            example = with_fields(example, final_goal=goal_of(example.observation))
-        if not self.needs_timeout():
-            return example
-        env_info = examples["env_info"]
-        if not hasattr(env_info, "timeout"):
+            goal = goal_of(examples["observation"])
+        if self.needs_timeout() and not hasattr(env_info, "timeout"):
             raise ValueError(
                 f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a time "
                 f"limit ended the episode, got the fields {env_info._fields}."
             )
-        return with_fields(example, timeout=env_info.timeout)
+        parts = SamplesToBuffer(*(examples[name] for name in SamplesToBuffer._fields))
+        return self._with_more(parts, examples["agent_info"], env_info, goal)
 
     def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
         """Return the data of a batch [T, B] to store, with states and final observations if any."""
-        to_buffer = SamplesToBuffer(
-            observation=samples.env.observation,
-            action=samples.agent.action,
-            reward=samples.env.reward,
-            done=samples.env.done,
-        )
-        if self.stores_states:
-            state = samples.agent.agent_info.prev_rnn_state
-            to_buffer = with_fields(to_buffer, prev_rnn_state=state)
-        if self.hindsight is not None:
-            to_buffer = with_fields(to_buffer, final_goal=final_goals(samples.env))
-        if self.needs_timeout():
-            to_buffer = with_fields(to_buffer, timeout=samples.env.env_info.timeout)
+        env, agent = samples.env, samples.agent
+        goal = None if self.hindsight is None else final_goals(env)
+        parts = SamplesToBuffer(env.observation, agent.action, env.reward, env.done)
+        to_buffer = self._with_more(parts, agent.agent_info, env.env_info, goal)
         if not self.bootstrap_timelimit:
             return to_buffer
         return self.replay_buffer.with_finals(to_buffer, samples)
+
+    def _with_more(self, parts: Any, agent_info: Any, env_info: Any, goal: Any) -> Any:
+        """Add the fields that the replay needs beside those of all replays."""
+        more = {"prev_rnn_state": agent_info.prev_rnn_state} if self.stores_states else {}
+        if self.hindsight is not None:
+            more["final_goal"] = goal
+        if self.needs_timeout():
+            more["timeout"] = env_info.timeout
+        return with_fields(parts, **more) if more else parts
 
     def store(self, samples: NamedArrayTuple) -> None:
         """Store a batch [T, B] of the sampler in the replay."""
@@ -700,7 +686,7 @@ class ReplayAlgo(HindsightSettings):
             batch: batch from the replay.
             opt_info: named tuple with a list for each of ``opt_info_fields``.
         """
-        inputs = self.on_device(batch)
+        inputs = self.to_device(batch)
         with self.explained(inputs):
             statistics, priorities = self.update(inputs)
         self.recorded.end_update()
@@ -787,11 +773,6 @@ class ReplayAlgo(HindsightSettings):
     def update_targets(self) -> None:
         """Move the target networks towards the trained ones."""
         self.agent.update_target(self.target_update_tau)
-
-    def on_device(self, samples: NamedArrayTuple) -> Any:
-        """Move a batch from the replay to the agent's device."""
-        device = self.agent.device
-        return samples if device.type == "cpu" else buffer_to(samples, device)
 
     def bootstrap_discount(self, samples: NamedArrayTuple) -> torch.Tensor:
         """Return the discount of the target inputs' value, in the shape of ``return_``."""

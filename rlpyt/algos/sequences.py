@@ -36,7 +36,7 @@ from rlpyt.algos.returns import valid_from_done
 from rlpyt.replays.batch import ReplayBatch, batch_type
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func, buffer_method
-from rlpyt.utils.checks import setting
+from rlpyt.utils.checks import fixed, setting
 from rlpyt.utils.collections import NamedArrayTuple
 
 Forward = Callable[..., Any]  # (network, *inputs) -> outputs, such as ``ReplayAlgo.forward``
@@ -46,19 +46,13 @@ Forward = Callable[..., Any]  # (network, *inputs) -> outputs, such as ``ReplayA
 class SequenceSettings(RlAlgorithm):
     """Settings of algorithms that can train agents with memory on sequences from a replay."""
 
-    batch_T: int = setting(20, ge=1, fixed=True, doc="(memory) trained steps of a sequence; 10-80")
+    batch_T: int = fixed(20, ge=1, doc="(memory) trained steps of a sequence; 10-80")
     batch_B: int = setting(16, ge=1, doc="(memory) sequences per update; 8-64")
-    warmup_T: int = setting(
-        10,
-        ge=0,
-        fixed=True,
-        doc="(memory) first steps of a sequence, which only update the state; 0-40",
+    warmup_T: int = fixed(
+        10, ge=0, doc="(memory) first steps of a sequence, which only update the state; 0-40"
     )
-    store_rnn_state_interval: int = setting(
-        10,
-        ge=0,
-        fixed=True,
-        doc="(memory) steps between stored states, at which sequences start; 0: zeros",
+    store_rnn_state_interval: int = fixed(
+        10, ge=0, doc="(memory) steps between stored states, at which sequences start; 0: zeros"
     )
     pri_eta: float = setting(
         0.9, ge=0, le=1, doc="(memory) weight of the largest TD error against the mean in priority"
@@ -70,11 +64,10 @@ class TransitionRows:
 
     Attributes:
         inputs: ``AgentInputs`` [B, ...] of these states.
-        action: actions taken in them, or ``None`` if unknown.
     """
 
-    def __init__(self, forward: Forward, inputs: Any, action: Any = None) -> None:
-        self._forward, self.inputs, self.action = forward, inputs, action
+    def __init__(self, forward: Forward, inputs: Any) -> None:
+        self._forward, self.inputs = forward, inputs
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -85,7 +78,7 @@ class TransitionRows:
         """Return the network's outputs, [*lead, ...], for these inputs and further arguments."""
         return self._forward(network, *self.inputs, *args)
 
-    def rows(self, outputs: Any, dim: int = 0) -> Any:
+    def rows(self, outputs: Any) -> Any:
         """Select the outputs of these states; all of them."""
         return outputs
 
@@ -111,7 +104,7 @@ class ReplayedTransitions:
     valid: Tensor | None = None
 
     def __init__(self, samples: NamedArrayTuple, forward: Forward, discount_n: Tensor) -> None:
-        self.now = TransitionRows(forward, samples.agent_inputs, samples.action)
+        self.now = TransitionRows(forward, samples.agent_inputs)
         self.next = TransitionRows(forward, samples.target_inputs)
         self.action, self.return_, self.discount_n = samples.action, samples.return_, discount_n
 
@@ -138,11 +131,6 @@ class SequenceRows:
         self.inputs = sequences.packed
         self.lead = tuple(self.inputs.prev_reward.shape)
 
-    @property
-    def action(self) -> Any:
-        """Return the actions taken in the packed rows, [L, S, ...]; any where unknown."""
-        return self._sequences.packed_action
-
     def run(self, network: Any, *args: Any) -> Any:
         """Return the network's outputs for all packed rows.
 
@@ -155,16 +143,8 @@ class SequenceRows:
         """
         return self._sequences.run(network, *args)
 
-    def rows(self, outputs: Any, dim: int = 0) -> Any:
-        """Select the outputs [T, B, ...] of these rows.
-
-        Args:
-            outputs: tree of [L, S, ...], or of [E, L, S, ...] with ``dim=1``.
-            dim: number of dimensions before L, 0 or 1; they stay first.
-        """
-        if dim:
-            moved = buffer_func(outputs, lambda leaf: leaf.movedim(0, 2))
-            return buffer_func(self.rows(moved), lambda leaf: leaf.movedim(2, 0))
+    def rows(self, outputs: Any) -> Any:
+        """Select the outputs [T, B, ...] of these rows from a tree of [L, S, ...]."""
         return buffer_func(outputs, self._select)
 
     def __call__(self, network: Any, *args: Any) -> Any:
@@ -258,18 +238,6 @@ class ReplayedSequences:
     def without_invalid(self, x: Tensor) -> Tensor:
         """Set entries [T, B] that do not count to zero."""
         return x * self.valid
-
-    @property
-    def packed_action(self) -> Any:
-        """Return the actions taken in the packed rows, [L, S, ...].
-
-        Those of the last row and of final observations are unknown; earlier ones take their place.
-        """
-        start = self._warmup_T + 1
-        action = buffer_func(
-            self._samples.all_action, lambda leaf: torch.cat([leaf[start:], leaf[-1:]])
-        )
-        return self._packing.pack(action, None if self._tails is None else self._tails.prev_action)
 
     def run(self, network: Any, *args: Any) -> Any:
         """Return a network's outputs for all packed rows, see `SequenceRows`."""

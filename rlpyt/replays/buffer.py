@@ -248,13 +248,12 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             return all(getattr(type(part), name) is getattr(base, name) for name in names)
 
         # Leaves drawn by an override may exceed the ring, which `to_T_B_idxs` wraps.
-        weighed = kept(self.selection, UniformSelection, "weigh") or kept(
-            self.selection, PrioritizedSelection, "weigh", "draw"
+        ours = any(
+            kept(self.selection, x, "draw") for x in (UniformSelection, PrioritizedSelection)
         )
-        plain = weighed and kept(self, ReplayBuffer, "sample_idxs", "extract_batch", "to_T_B_idxs")
+        hooks = "sample_idxs", "extract_batch", "to_T_B_idxs"
+        plain = self.hindsight is None and ours and kept(self, ReplayBuffer, *hooks)
         self._sample: Any = self._sample_rows if plain else self._sample_by_hooks
-        if self.hindsight is not None:
-            self._sample = self._sample_with_new_goals
         read = kept(self, ReplayBuffer, "extract_observation")
         self.observations = self.storage.observations if read else self._extracted
 
@@ -567,21 +566,15 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Return a batch of ``n`` rows."""
         idxs = self.selection.draw(n, self.valid(T), self.rng)
         batch = self.window.extract(self, self.window.read(self, idxs, T))
-        return self.selection.weigh_rows(batch, idxs)
+        return self.selection.weigh(batch, idxs)
 
     def _sample_by_hooks(self, n: int, *length: int | None) -> Any:
         """Return a batch of ``n`` rows by the methods that subclasses may override."""
         T_idxs, B_idxs = self.sample_idxs(n, *length)
         batch = self.extract_batch(T_idxs, B_idxs, *length)
-        return self.selection.weigh(batch, T_idxs, B_idxs)
-
-    def _sample_with_new_goals(self, n: int) -> Any:
-        """Return a batch of ``n`` rows, some of them with a goal that was achieved."""
-        assert self.hindsight is not None
-        T_idxs, B_idxs = self.sample_idxs(n)
-        batch = self.extract_batch(T_idxs, B_idxs)
-        self.hindsight.relabel(self, batch, T_idxs, B_idxs)
-        return self.selection.weigh(batch, T_idxs, B_idxs)
+        if self.hindsight is not None:
+            self.hindsight.relabel(self, batch, T_idxs, B_idxs)
+        return self.selection.weigh(batch, T_idxs * self.B + B_idxs)
 
     def newest(self, n: int) -> Any:
         """Return the batch of the windows of the newest rows, the last being the newest.

@@ -74,11 +74,6 @@ class Memory:
         """Request an array, which becomes ``part.<name>``, filled with ``fill``."""
         self._requests.append((part, name, shape, np.dtype(dtype), fill))
 
-    @property
-    def nbytes(self) -> int:
-        """Return the number of bytes requested."""
-        return sum(_aligned(shape, dtype) for _, _, shape, dtype, _ in self._requests)
-
     def commit(self, force: bool = False, size: int = 0) -> int:
         """Allocate all requested arrays, assign them to their parts, and return the bytes.
 
@@ -91,7 +86,7 @@ class Memory:
             ReplayTooLarge: the arrays exceed the available memory.
             SharedMemoryError: shared memory cannot be reserved.
         """
-        need = self.nbytes
+        need = sum(_aligned(shape, dtype) for _, _, shape, dtype, _ in self._requests)
         have = available_memory()
         if need > have and not force and not os.environ.get(FORCE):
             raise ReplayTooLarge(

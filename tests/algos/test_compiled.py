@@ -203,7 +203,7 @@ def test_the_update_can_be_a_cuda_graph(name, monkeypatch):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     runs = []
     for _ in range(2):
-        batch = algo.on_device(algo.draw_batch())
+        batch = algo.to_device(algo.draw_batch())
         with Operations() as operations:
             algo.update.traced(batch, True)
         algo.recorded.current = {}

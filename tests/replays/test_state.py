@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlpyt.replays.memory import Memory, ReplayTooLarge
+from rlpyt.replays.memory import ReplayTooLarge
 from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, UniformReplayBuffer
 from rlpyt.utils.checkpoint import load_checkpoint, save_checkpoint
 from tests.replays.every_replay import LOCAL, SHARED, assert_same, make, update
@@ -112,11 +112,9 @@ def test_the_refusal_can_be_overruled(monkeypatch):
 
 def test_memory_is_laid_out_by_cache_lines_and_counted():
     for shared in (False, True):
-        memory = Memory(shared)
         replay, _ = make(AsyncUniformReplayBuffer if shared else UniformReplayBuffer)
         start = replay.storage.rows.block.__array_interface__["data"][0]
         assert start % 64 == 0
-        assert memory.nbytes == 0
         assert replay.nbytes >= replay.storage.rows.block.nbytes
 
 

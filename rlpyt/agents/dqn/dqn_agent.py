@@ -11,11 +11,11 @@ from rlpyt.agents.base import FastPolicy, Sample
 from rlpyt.agents.dqn.epsilon_greedy import EpsilonGreedyAgentMixin
 from rlpyt.agents.spaces import discrete_size
 from rlpyt.distributions.base import NoiseSpec
-from rlpyt.distributions.epsilon_greedy import EpsilonGreedy
+from rlpyt.distributions.epsilon_greedy import EpsilonGreedy, valid_values
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
-from rlpyt.spaces.action_mask import action_mask_of, valid_or_all
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp
+from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.collections import namedarraytuple
 
@@ -94,9 +94,6 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         if env_ranks is not None:
             self.make_vec_eps(global_B, env_ranks)
 
-    def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
-        self.model.load_state_dict(state_dict.get("model", state_dict))
-
     def _build_target(self) -> None:
         self.target_model = self._build_model().requires_grad_(False)
         initial = self.initial_model_state_dict or {}
@@ -111,10 +108,6 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         model = unwrap_ddp(self.model)
         if hasattr(model, "obs_rms"):
             self.target_model.obs_rms = model.obs_rms
-
-    def target_networks(self) -> list[Any]:
-        """Return the target network, in a list."""
-        return [self.target_model]
 
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move model and target to a CUDA device."""
@@ -189,11 +182,6 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         """Return max_a Q(s, a) over valid actions [*lead], of what was recorded while acting."""
         summary, *_ = agent_info
         return greatest(self.action_values(summary), observation)
-
-    def update_target(self, tau: float = 1) -> None:
-        """Move the target's parameters towards the model's: ``tau`` 1 copies them."""
-        for target, model in self.targets:
-            update_state_dict(target, model.state_dict(), tau)
 
     @property
     def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:
@@ -275,7 +263,4 @@ class DqnAgent(EpsilonGreedyAgentMixin):
 
 def greatest(q: Tensor, observation: Tensors) -> Tensor:
     """Return the greatest of the values [*lead, A] of valid actions, [*lead]."""
-    mask = action_mask_of(observation)
-    if mask is not None:
-        q = torch.where(valid_or_all(mask.to(q.device)), q, -torch.inf)
-    return q.amax(-1)
+    return valid_values(q, action_mask_of(observation)).amax(-1)

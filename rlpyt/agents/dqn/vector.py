@@ -56,12 +56,6 @@ class R2d1LstmAgent(R2d1Agent):
     space_arguments = DqnMlpAgent.space_arguments
 
 
-class R2d1LstmAlternatingAgent(R2d1LstmAgent):
-    """Action values with memory, MLP into LSTM, for alternating samplers."""
-
-    alternating = True
-
-
 AGENTS: dict[str, tuple[Any, Any]] = {  # for (vectors, images)
     "dqn": (DqnMlpAgent, AtariDqnAgent),
     "catdqn": (CatDqnMlpAgent, AtariCatDqnAgent),

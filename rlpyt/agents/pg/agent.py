@@ -13,7 +13,7 @@ from rlpyt.agents.pg.base import AgentInfo, AgentInfoRnn
 from rlpyt.agents.spaces import action_parts
 from rlpyt.distributions.categorical import Categorical
 from rlpyt.envs.base import EnvSpaces
-from rlpyt.models.masking import mask_probabilities, masks_actions
+from rlpyt.models.masking import mask_probabilities
 from rlpyt.models.observation import seen_parts
 from rlpyt.models.pg.actor_critic import ActorCritic, ValueLstmModel, ValueMlpModel
 from rlpyt.models.pg.joint import output_sizes
@@ -195,8 +195,6 @@ class PgAgent(BaseAgent):
         # A user's make_dist_info may support only tensors.
         if not getattr(type(self).make_dist_info, "takes_numpy", False):
             return None
-        if self.mask_sizes is not None and not masks_actions(self.model):
-            return None
         return super().fast_policy()
 
     def _mask_outputs(self, outputs: Any, mask: torch.Tensor) -> Any:
@@ -205,9 +203,3 @@ class PgAgent(BaseAgent):
         pi, *others = outputs
         assert self.mask_sizes is not None
         return mask_probabilities(pi, mask, self.mask_sizes), *others
-
-
-class RecurrentPgAgent(PgAgent):
-    """``PgAgent`` with recurrent memory."""
-
-    recurrent = True

@@ -25,7 +25,7 @@ from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.image_encoder import is_custom
 from rlpyt.models.normalization import batch_norms
 from rlpyt.models.observation import images_of, marked_shape
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
@@ -208,9 +208,6 @@ class QpgAgent(BaseAgent):
         """Return True if networks may read different parts of an observation."""
         return not (self.policy_observation is None and self.critic_observation is None)
 
-    def _load_initial_state(self, state_dict: dict[str, Any]) -> None:
-        self.model.load_state_dict(state_dict.get("model", state_dict))
-
     def _load_initial_critics(self) -> None:
         """Load the critics' initial parameters, if there are any."""
 
@@ -321,14 +318,9 @@ class QpgAgent(BaseAgent):
             torch.zeros(N, dtype=torch.float32),
             action,
         )
-        modes = [(module, module.training) for module in self.q_model.modules()]
-        self.q_model.eval()
-        try:
-            with torch.no_grad(), undisturbed():
-                q, first = self.q_model(*inputs), self.q_model(*inputs, member=0)
-        finally:
-            for module, training in modes:
-                module.training = training
+        critics = copy.deepcopy(self.q_model).eval()
+        with torch.no_grad(), undisturbed():
+            q, first = critics(*inputs), critics(*inputs, member=0)
         tensors = isinstance(q, torch.Tensor) and isinstance(first, torch.Tensor)
         if tensors and len(q) == E and not torch.allclose(first, q[0], rtol=1e-3, atol=1e-4):
             raise ValueError(
@@ -348,10 +340,6 @@ class QpgAgent(BaseAgent):
         """Wrap policy and critics for ``torch.distributed``."""
         super().data_parallel()
         self.q_model = self._wrap_ddp(self.q_model)
-
-    def target_networks(self) -> list[Any]:
-        """Return the target networks that exist."""
-        return [x for name, x in self._networks().items() if name.startswith("target")]
 
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
         """Set the iteration at which learning starts; until then ``pretrain_std`` applies."""
@@ -482,11 +470,6 @@ class QpgAgent(BaseAgent):
         critics = unwrap_ddp(self.q_model)
         return critics if self.n_critics is None else partial(critics, member=i)
 
-    def update_target(self, tau: float = 1) -> None:
-        """Move the targets' parameters towards the models'; ``tau=1`` copies them."""
-        for target, model in self.targets:
-            update_state_dict(target, model.state_dict(), tau)
-
     @property
     def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:
         """Return the target networks, each with the network that it follows."""
@@ -500,12 +483,6 @@ class QpgAgent(BaseAgent):
         """Return True if all memories can reset their state at any step of a sequence."""
         layers = [getattr(m, "recurrent_layer", None) for m in self._observation_models()]
         return all(getattr(x, "takes_starts", False) for x in layers if x is not None)
-
-    @property
-    def attention_window(self) -> int | None:
-        """Return how many earlier steps a memory attends to at most; ``None``: no attention."""
-        windows = [getattr(m, "attention_window", None) for m in self._observation_models()]
-        return max((w for w in windows if w is not None), default=None)
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, A] in the space's units; record their distribution."""

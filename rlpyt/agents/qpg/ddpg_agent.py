@@ -94,7 +94,10 @@ class DdpgAgent(QpgAgent):
         given = (observation, prev_action, prev_reward)
         q_inputs = self._inputs_of("target_q_model", *given)
         inputs = self._inputs_of("target_model", *given)
-        return self.target_q_model(*q_inputs, self.target_model(*inputs))
+        return self.target_q_model(*q_inputs, self._target_action(*inputs))
+
+    def _target_action(self, *inputs: Any) -> Any:
+        return self.target_model(*inputs)
 
     def mu_parameters(self) -> Any:
         """Return the parameters of the policy."""

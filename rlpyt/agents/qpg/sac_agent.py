@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from rlpyt.agents.base import FastPolicy, ModelFactory, Sample
+from rlpyt.agents.base import ModelFactory, Sample
 from rlpyt.agents.building import as_arguments
 from rlpyt.agents.qpg.base import QpgAgent, wide_std
 from rlpyt.agents.qpg.parts import PolicyParts
@@ -170,11 +170,6 @@ class SacAgent(QpgAgent):
         dist_info = self.make_dist_info(*outputs)
         action = sample(uniform_choices(dist_info) if self._std else dist_info)
         return self.scale.to_space(action), (dist_info,)
-
-    def fast_policy(self) -> FastPolicy | None:
-        """Return a numpy function that acts as ``step`` does; ``None`` if there is none."""
-        reads_mask = self.mask_sizes is None or masks_actions(self.model)
-        return super().fast_policy() if reads_mask else None
 
     def _part_values(self, network: Any, inputs: tuple[Tensors, ...], action: Any) -> Any:
         return self.parts.q_values(network, inputs, action, self.device)

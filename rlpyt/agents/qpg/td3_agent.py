@@ -2,14 +2,10 @@
 
 from typing import Any, Literal
 
-import torch
-from torch import Tensor
-
 from rlpyt.agents.qpg.base import check_std, wide_std
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
 from rlpyt.distributions.gaussian import DistInfo, Gaussian
 from rlpyt.models.ensemble import join_members
-from rlpyt.utils.buffer import Tensors
 from rlpyt.utils.checks import check_range, whole_number
 
 
@@ -74,13 +70,5 @@ class Td3Agent(DdpgAgent):
             )
         join_members(self.q_model, states)  # type: ignore[arg-type]
 
-    @torch.no_grad()
-    def target_q_at_mu(
-        self, observation: Tensors, prev_action: Tensors, prev_reward: Tensor
-    ) -> Any:
-        """Return the target critics' values [E, ..] of the target policy's actions with noise."""
-        given = (observation, prev_action, prev_reward)
-        q_inputs = self._inputs_of("target_q_model", *given)
-        inputs = self._inputs_of("target_model", *given)
-        action = self.target_distribution.sample(DistInfo(self.target_model(*inputs)))
-        return self.target_q_model(*q_inputs, action)
+    def _target_action(self, *inputs: Any) -> Any:
+        return self.target_distribution.sample(DistInfo(self.target_model(*inputs)))

@@ -5,7 +5,7 @@ this is Rainbow (Hessel et al. 2018).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -13,7 +13,7 @@ from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.losses import categorical_loss, greedy_row, project_onto_atoms
-from rlpyt.utils.checks import check_range, setting
+from rlpyt.utils.checks import check_range, fixed
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -25,12 +25,8 @@ EPS = 1e-6  # smallest probability in priorities
 class CategoricalDQN(DQN):
     """DQN that learns distributions of returns over the agent's ``n_atoms`` atoms."""
 
-    V_min: float = setting(
-        -10, finite=True, fixed=True, doc="value of the first atom, the lowest return"
-    )
-    V_max: float = setting(
-        10, finite=True, fixed=True, doc="value of the last atom, the highest return"
-    )
+    V_min: float = fixed(-10, finite=True, doc="value of the first atom, the lowest return")
+    V_max: float = fixed(10, finite=True, doc="value of the last atom, the highest return")
 
     requires: ClassVar[str] = "probabilities of atoms"
     takes_munchausen: ClassVar[bool] = False
@@ -40,16 +36,9 @@ class CategoricalDQN(DQN):
         super().__post_init__()
         check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
 
-    def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Initialize DQN, and set the range of the agent's atoms."""
-        super().initialize(*args, **kwargs)
+    def _set_schedules(self) -> None:
+        super()._set_schedules()
         self.agent.give_V_min_max(self.V_min, self.V_max)
-
-    def async_initialize(self, *args: Any, **kwargs: Any) -> Any:
-        """Initialize DQN, and set the range of the agent's atoms."""
-        buffer = super().async_initialize(*args, **kwargs)
-        self.agent.give_V_min_max(self.V_min, self.V_max)
-        return buffer
 
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the cross entropy between the projected target distribution and the prediction.

@@ -13,7 +13,7 @@ from rlpyt.algos.dqn.losses import greedy_value, huber, scaled_log_policy, soft_
 from rlpyt.algos.optim import is_optimizer
 from rlpyt.algos.replay import ReplayAlgo, SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
 from rlpyt.spaces.action_mask import action_mask_of
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, fixed, rate, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -28,77 +28,56 @@ class DQN(ReplayAlgo):
     from recorded states; the first ``warmup_T`` steps only update the states ("burn-in").
     """
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
     batch_size: int = setting(32, ge=1, doc="transitions per update, without memory; 32-256")
-    min_steps_learn: int = setting(
-        int(5e4), ge=0, fixed=True, doc="environment steps before learning begins"
-    )
+    min_steps_learn: int = fixed(int(5e4), ge=0, doc="environment steps before learning begins")
     delta_clip: float | None = setting(1.0, gt=0, doc="Huber loss threshold; None: squared errors")
-    replay_size: int = setting(int(1e6), ge=1, fixed=True, doc="transitions kept")
+    replay_size: int = fixed(int(1e6), ge=1, doc="transitions kept")
     replay_ratio: float = setting(8, gt=0, le=1e6, doc="samples trained on per sample collected")
     target_update_tau: float = setting(1, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(312, ge=1, doc="updates between target updates")
-    n_step_return: int = setting(
-        1, ge=1, fixed=True, doc="rewards in a target before it bootstraps; 1-5"
+    n_step_return: int = fixed(1, ge=1, doc="rewards in a target before it bootstraps; 1-5")
+    learning_rate: Scheduled[float] = rate(2.5e-4, doc="usually 5e-5 to 1e-3")
+    OptimCls: type[Optimizer] = fixed(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(
+        None, doc="optimizer arguments; Adam has eps=0.01 / batch_size"
     )
-    learning_rate: Scheduled[float] = scheduled(
-        2.5e-4, gt=0, le=100, warn_above=1, doc="usually 5e-5 to 1e-3"
-    )
-    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc="optimizer arguments; Adam has eps=0.01 / batch_size"
-    )
-    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
+    initial_optim_state_dict: Any = fixed(None, doc="initial state of the optimizer")
     clip_grad_norm: float | None = setting(10.0, gt=0, doc="largest gradient norm; None: no limit")
-    eps_steps: int | None = setting(
+    eps_steps: int | None = fixed(
         int(1e6),
         ge=1,
-        fixed=True,
         doc="environment step at which epsilon is final, falling from min_steps_learn on; "
         "None: the agent decides",
     )
     double_dqn: bool = setting(False, doc="select target actions by the online network")
-    prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")
-    pri_alpha: float = setting(
-        0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
-    )
+    prioritized_replay: bool = fixed(False, doc="draw transitions by TD error")
+    pri_alpha: float = fixed(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
     pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
     pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
-    pri_beta_steps: int | None = setting(
-        int(50e6), ge=1, fixed=True, doc="steps until pri_beta_final; None: whole run"
+    pri_beta_steps: int | None = fixed(
+        int(50e6), ge=1, doc="steps until pri_beta_final; None: whole run"
     )
-    default_priority: float | None = setting(
-        None, gt=0, finite=True, fixed=True, doc="priority of new samples; None: the largest so far"
+    default_priority: float | None = fixed(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
     )
-    ReplayBufferCls: Any = setting(
-        None, fixed=True, doc="custom replay class; None: chosen from the settings"
-    )
-    updates_per_sync: int = setting(
-        1, ge=1, fixed=True, doc="(async) updates per transfer of parameters"
-    )
+    ReplayBufferCls: Any = fixed(None, doc="custom replay class; None: chosen from the settings")
+    updates_per_sync: int = fixed(1, ge=1, doc="(async) updates per transfer of parameters")
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
-    compile: Literal["loss", "update"] | None = setting(
-        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
+    compile_loss: bool = fixed(False, doc='old name of compile="loss"')
+    compile: Literal["loss", "update"] | None = fixed(
+        None, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
     _: KW_ONLY
-    munchausen: float | None = setting(
-        None,
-        ge=0,
-        le=1,
-        fixed=True,
-        doc="alpha, weight of the log-policy in rewards; 0.9; None: DQN",
+    munchausen: float | None = fixed(
+        None, ge=0, le=1, doc="alpha, weight of the log-policy in rewards; 0.9; None: DQN"
     )
-    munchausen_tau: float = setting(
-        0.03,
-        gt=0,
-        finite=True,
-        fixed=True,
-        doc="(munchausen) temperature of the policy softmax(Q / tau)",
+    munchausen_tau: float = fixed(
+        0.03, gt=0, finite=True, doc="(munchausen) temperature of the policy softmax(Q / tau)"
     )
-    munchausen_clip: float = setting(
-        -1.0, le=0, fixed=True, doc="(munchausen) l0, least log-policy, times tau, that counts"
+    munchausen_clip: float = fixed(
+        -1.0, le=0, doc="(munchausen) l0, least log-policy, times tau, that counts"
     )
 
     requires: ClassVar[str] = "action values"  # outputs that the agent must provide

@@ -10,18 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rlpyt.spaces.action_mask import valid_or_all
-
-
-def valid_values(q: Tensor, mask: Tensor | None) -> Tensor:
-    """Replace the values [*L, A] of invalid actions by minus infinity.
-
-    Args:
-        q: [*L, A].
-        mask: [*L, A], not zero where actions are valid; ``None``: all are. Rows without a valid
-            action, such as those after a terminal state, are not changed.
-    """
-    return q if mask is None else torch.where(valid_or_all(mask.to(q.device)), q, -torch.inf)
+from rlpyt.distributions.epsilon_greedy import valid_values
 
 
 def greedy_value(

@@ -10,7 +10,7 @@ from torch.optim import Optimizer, RAdam
 from rlpyt.algos.diagnostics import only_valid
 from rlpyt.algos.pg.epochs import EpochAlgo
 from rlpyt.algos.returns import lambda_return
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, fixed, rate, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes, valid_mean
 
@@ -28,33 +28,26 @@ class PQN(EpochAlgo):
     returns of the greatest action values, as recorded while acting.
     """
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
-    learning_rate: Scheduled[float] = scheduled(
-        2.5e-4, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 5e-4"
-    )
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: Scheduled[float] = rate(2.5e-4, doc="usually 1e-4 to 5e-4")
     q_lambda: float = setting(0.65, ge=0, le=1, doc="lambda of the returns; 0: one step; 0.65-0.95")
-    OptimCls: type[Optimizer] = setting(RAdam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(None, fixed=True, doc="optimizer arguments")
-    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
+    OptimCls: type[Optimizer] = fixed(RAdam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc="optimizer arguments")
+    initial_optim_state_dict: Any = fixed(None, doc="initial state of the optimizer")
     clip_grad_norm: float | None = setting(10.0, gt=0, doc="largest gradient norm; None: no limit")
-    minibatches: int = setting(
-        32, ge=1, fixed=True, doc="minibatches per epoch; whole environments if recurrent"
-    )
+    minibatches: int = fixed(32, ge=1, doc="minibatches per epoch; whole environments if recurrent")
     epochs: int = setting(2, ge=1, doc="passes over each batch; 1-4")
-    eps_steps: int | None = setting(
-        int(1e6),
-        ge=1,
-        fixed=True,
-        doc="environment steps until epsilon is final; None: the agent decides",
+    eps_steps: int | None = fixed(
+        int(1e6), ge=1, doc="environment steps until epsilon is final; None: the agent decides"
     )
     reward_scale: float = setting(1.0, gt=0, finite=True, doc="factor on rewards in targets")
     bootstrap_timelimit: bool = setting(
         True, doc="bootstrap at time limits; False: they are ends, as in the paper's code"
     )
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
-    compile: Literal["loss"] | None = setting(
-        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
+    compile_loss: bool = fixed(False, doc='old name of compile="loss"')
+    compile: Literal["loss"] | None = fixed(
+        None, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
 
     requires: ClassVar[str | None] = "action values"

@@ -24,7 +24,7 @@ from rlpyt.envs.base import BatchSpec
 from rlpyt.replays.batch import PrioritiesSamplesToBuffer
 from rlpyt.replays.targets import n_step_targets
 from rlpyt.spaces.action_mask import action_mask_of
-from rlpyt.utils.checks import Scheduled, check_settings, scheduled, setting
+from rlpyt.utils.checks import Scheduled, check_settings, fixed, rate, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes
 
@@ -43,69 +43,47 @@ class R2D1(DQN):
     anywhere in a sequence; the state is cleared there as in acting.
     """
 
-    discount: float = setting(0.997, ge=0, le=1, fixed=True, doc="gamma, per environment step")
-    batch_T: int = setting(80, ge=1, fixed=True, doc="trained steps of a sequence")
+    discount: float = fixed(0.997, ge=0, le=1, doc="gamma, per environment step")
+    batch_T: int = fixed(80, ge=1, doc="trained steps of a sequence")
     batch_B: int = setting(64, ge=1, doc="sequences per update; 16-64")
-    warmup_T: int = setting(
-        40, ge=0, fixed=True, doc="burn-in steps before the trained steps; 0-40"
-    )
-    store_rnn_state_interval: int = setting(
-        40, ge=0, fixed=True, doc="steps between stored states; 1-40"
-    )
-    min_steps_learn: int = setting(
-        int(1e5), ge=0, fixed=True, doc="environment steps before learning begins"
-    )
+    warmup_T: int = fixed(40, ge=0, doc="burn-in steps before the trained steps; 0-40")
+    store_rnn_state_interval: int = fixed(40, ge=0, doc="steps between stored states; 1-40")
+    min_steps_learn: int = fixed(int(1e5), ge=0, doc="environment steps before learning begins")
     delta_clip: float | None = setting(None, gt=0, doc="Huber loss threshold; None: squared errors")
-    replay_size: int = setting(int(1e6), ge=1, fixed=True, doc="transitions kept")
+    replay_size: int = fixed(int(1e6), ge=1, doc="transitions kept")
     replay_ratio: float = setting(1, gt=0, le=1e6, doc="samples trained on per sample collected")
     target_update_interval: int = setting(2500, ge=1, doc="updates between target updates")
-    n_step_return: int = setting(
-        5, ge=1, fixed=True, doc="rewards in a target before it bootstraps"
-    )
-    learning_rate: Scheduled[float] = scheduled(
-        1e-4, gt=0, le=100, warn_above=1, doc="usually 1e-4"
-    )
-    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc="optimizer arguments; Adam has eps=1e-3"
-    )
-    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
+    n_step_return: int = fixed(5, ge=1, doc="rewards in a target before it bootstraps")
+    learning_rate: Scheduled[float] = rate(1e-4, doc="usually 1e-4")
+    OptimCls: type[Optimizer] = fixed(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc="optimizer arguments; Adam has eps=1e-3")
+    initial_optim_state_dict: Any = fixed(None, doc="initial state of the optimizer")
     clip_grad_norm: float | None = setting(80.0, gt=0, doc="gradient norm limit or None; 40-80")
-    eps_steps: int | None = setting(
+    eps_steps: int | None = fixed(
         int(1e6),
         ge=1,
-        fixed=True,
         doc="environment step at which epsilon is final, falling from min_steps_learn on; "
         "None: the agent decides",
     )
     double_dqn: bool = setting(True, doc="select target actions by the online network")
-    prioritized_replay: bool = setting(True, fixed=True, doc="draw sequences by TD error")
-    pri_alpha: float = setting(
-        0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
-    )
+    prioritized_replay: bool = fixed(True, doc="draw sequences by TD error")
+    pri_alpha: float = fixed(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
     pri_beta_init: float = setting(0.9, ge=0, le=1, doc="initial exponent of importance weights")
     pri_beta_final: float = setting(0.9, ge=0, le=1, doc="final exponent of importance weights")
-    pri_beta_steps: int | None = setting(
-        int(50e6), ge=1, fixed=True, doc="steps until pri_beta_final; None: whole run"
+    pri_beta_steps: int | None = fixed(
+        int(50e6), ge=1, doc="steps until pri_beta_final; None: whole run"
     )
     pri_eta: float = setting(0.9, ge=0, le=1, doc="weight of the largest TD error against the mean")
-    default_priority: float | None = setting(
-        None, gt=0, finite=True, fixed=True, doc="priority of new samples; None: the largest so far"
+    default_priority: float | None = fixed(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
     )
-    input_priorities: bool = setting(True, fixed=True, doc="compute priorities of new samples")
-    input_priority_shift: int | None = setting(
-        None,
-        ge=0,
-        fixed=True,
-        doc="stored states by which priorities are shifted; None: those of the burn-in",
+    input_priorities: bool = fixed(True, doc="compute priorities of new samples")
+    input_priority_shift: int | None = fixed(
+        None, ge=0, doc="stored states by which priorities are shifted; None: those of the burn-in"
     )
     value_scale_eps: float = setting(1e-3, ge=0, finite=True, doc="epsilon of the value scale h(x)")
-    ReplayBufferCls: Any = setting(
-        None, fixed=True, doc="custom replay class; None: chosen from the settings"
-    )
-    updates_per_sync: int = setting(
-        1, ge=1, fixed=True, doc="(async) updates per transfer of parameters"
-    )
+    ReplayBufferCls: Any = fixed(None, doc="custom replay class; None: chosen from the settings")
+    updates_per_sync: int = fixed(1, ge=1, doc="(async) updates per transfer of parameters")
     batch_size: int = field(init=False, default=0)  # follows from the lengths above
     compile_loss: bool = field(init=False, default=False)  # shapes differ from batch to batch
     compile: None = field(init=False, default=None)

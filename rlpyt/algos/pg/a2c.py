@@ -8,7 +8,7 @@ from torch.optim import Adam, Optimizer
 
 from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo  # noqa: F401 (rlpyt's place for it)
 from rlpyt.algos.pg.losses import policy_gradient_loss, value_loss
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, fixed, rate, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
@@ -17,43 +17,21 @@ from rlpyt.utils.tensor import valid_mean
 class A2C(PolicyGradientAlgo):
     """Advantage actor-critic: one gradient step per batch of samples."""
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
-    learning_rate: Scheduled[float] = scheduled(
-        0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2"
-    )
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: Scheduled[float] = rate(0.001, doc="usually 1e-4 to 1e-2")
     value_loss_coeff: float = setting(0.5, ge=0, finite=True, doc="weight of the value loss")
     entropy_loss_coeff: Scheduled[float] = scheduled(
         0.01, finite=True, doc="weight of the entropy; 0 to 0.05"
     )
-    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
-    )
+    OptimCls: type[Optimizer] = fixed(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc='optimizer arguments: {"eps": 1e-5}')
     clip_grad_norm: float | None = setting(1.0, gt=0, doc="largest gradient norm; None: no limit")
-    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
+    initial_optim_state_dict: Any = fixed(None, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE, 0.9-1; 1: discounted returns")
     normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
-    normalize_reward: bool = setting(
-        False,
-        fixed=True,
-        doc="divide rewards by the running standard deviation of discounted returns",
+    normalize_reward: bool = fixed(
+        False, doc="divide rewards by the running standard deviation of discounted returns"
     )
-
-    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
-        """Take one gradient step on the samples."""
-        self.apply_schedule(itr)
-        inputs = self.with_normalized_rewards(samples)
-        with self.explained(inputs):
-            statistics = self.update(inputs)
-        self.update_counter += 1
-        self.update_obs_rms(samples)
-        return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
-
-    def update(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
-        """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
-        loss, *others = self.loss(samples)
-        grad_norm = self.gradient_step(loss)
-        return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sum of policy gradient, value and entropy losses of a batch [T, B].
@@ -71,10 +49,8 @@ class A2C(PolicyGradientAlgo):
 
     def batch_loss(self, batch: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return ``loss`` of a batch with returns and advantages, a ``PgBatch``."""
-        if self.agent.recurrent:
-            dist_info, value, _ = self.agent(*batch.agent_inputs, batch.init_rnn_state)
-        else:
-            dist_info, value = self.agent(*batch.agent_inputs)
+        state = (batch.init_rnn_state,) if self.agent.recurrent else ()
+        dist_info, value, *_ = self.agent(*batch.agent_inputs, *state)
         dist, valid = self.agent.distribution, batch.valid
         log_likelihood = dist.log_likelihood(batch.action, dist_info)
         pi_loss = policy_gradient_loss(log_likelihood, batch.advantage, valid)

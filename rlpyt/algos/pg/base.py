@@ -124,6 +124,28 @@ class PolicyGradientAlgo(RlAlgorithm):
                 self.batch_spec.B, self.discount, self.agent.device
             )
 
+    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
+        """Take one gradient step on the samples.
+
+        Args:
+            itr: iteration of the run, or of the optimizer in an asynchronous run.
+            samples: batch [T, B] of the sampler.
+            sampler_itr: iteration of an asynchronous sampler.
+        """
+        self.apply_schedule(itr if sampler_itr is None else sampler_itr)
+        inputs = self.with_normalized_rewards(samples)
+        with self.explained(inputs):
+            statistics = self.update(inputs)
+        self.update_counter += 1
+        self.update_obs_rms(samples)
+        return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
+
+    def update(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
+        """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
+        loss, *others = self.loss(samples)  # type: ignore[attr-defined]
+        grad_norm = self.gradient_step(loss)
+        return loss.detach(), grad_norm, *(x.detach() for x in others)
+
     def with_normalized_rewards(self, samples: NamedArrayTuple) -> Any:
         """Return a batch [T, B] with normalized rewards, if ``normalize_reward`` is set.
 
@@ -201,10 +223,6 @@ class PolicyGradientAlgo(RlAlgorithm):
             prev_action = null_after_done(prev_action, env.done, null_action_of(self.agent))
             prev_reward = null_after_done(prev_reward, env.done)
         return AgentInputs(env.observation, prev_action, prev_reward)
-
-    def to_device(self, tree: Any) -> Any:
-        """Move the leaves of a tree to the agent's device."""
-        return tree if self.agent.device.type == "cpu" else buffer_to(tree, self.agent.device)
 
     def initial_rnn_state(self, samples: NamedArrayTuple) -> Any:
         """Return the recurrent state before the first row [N, B, H], or ``None``."""

@@ -19,7 +19,7 @@ from rlpyt.algos.pg.losses import (
     value_loss,
 )
 from rlpyt.algos.pg.positional_loss import accepts_single_arguments, adapt_single_arguments
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, fixed, rate, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.old_names import OldName
 from rlpyt.utils.tensor import valid_mean
@@ -34,36 +34,28 @@ LossInputs = namedarraytuple(  # of rlpyt of 2020; `PgBatch` is the record
 class PPO(EpochAlgo):
     """Proximal policy optimization: several epochs of minibatches per batch of samples."""
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
-    learning_rate: Scheduled[float] = scheduled(
-        0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-3"
-    )
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: Scheduled[float] = rate(0.001, doc="usually 1e-4 to 1e-3")
     value_loss_coeff: float = setting(1.0, ge=0, finite=True, doc="weight of the value loss; 0.5-1")
     entropy_loss_coeff: Scheduled[float] = scheduled(
         0.01, finite=True, doc="weight of the entropy; 0 to 0.05"
     )
-    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
-    )
+    OptimCls: type[Optimizer] = fixed(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc='optimizer arguments: {"eps": 1e-5}')
     clip_grad_norm: float | None = setting(1.0, gt=0, doc="gradient norm limit or None; 0.5-1")
-    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
+    initial_optim_state_dict: Any = fixed(None, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of GAE; 0.9-1")
-    minibatches: int = setting(
-        4, ge=1, fixed=True, doc="minibatches per epoch; whole environments if recurrent"
-    )
+    minibatches: int = fixed(4, ge=1, doc="minibatches per epoch; whole environments if recurrent")
     epochs: int = setting(4, ge=1, doc="passes over each batch; 3-10")
     ratio_clip: Scheduled[float] = scheduled(0.1, gt=0, doc="epsilon, PPO eq. 7; 0.1-0.3")
-    linear_lr_schedule: bool = setting(
-        True, fixed=True, doc="decay learning rate and ratio_clip linearly to 0"
-    )
+    linear_lr_schedule: bool = fixed(True, doc="decay learning rate and ratio_clip linearly to 0")
     normalize_advantage: bool | Literal["minibatch"] = setting(
         False, doc="normalize advantages in each batch, or in each minibatch"
     )
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
-    compile: Literal["loss"] | None = setting(
-        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
+    compile_loss: bool = fixed(False, doc='old name of compile="loss"')
+    compile: Literal["loss"] | None = fixed(
+        None, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
     target_kl: float | None = setting(
         None, gt=0, doc="end the epochs when a minibatch's KL exceeds 1.5 times this; 0.01-0.05"
@@ -71,10 +63,8 @@ class PPO(EpochAlgo):
     value_clip: float | None = setting(
         None, gt=0, doc="largest change of values per batch (PPO2), in units of the return; 0.2"
     )
-    normalize_reward: bool = setting(
-        False,
-        fixed=True,
-        doc="divide rewards by the running standard deviation of discounted returns",
+    normalize_reward: bool = fixed(
+        False, doc="divide rewards by the running standard deviation of discounted returns"
     )
 
     _ratio_clip: ClassVar[Any] = OldName("ratio_clip")
@@ -147,10 +137,8 @@ class PPO(EpochAlgo):
             Loss, mean entropy and mean perplexity, scalars.
         """
         return_, advantage, valid = batch.return_, batch.advantage, batch.valid
-        if self.agent.recurrent:
-            dist_info, value, _ = self.agent(*batch.agent_inputs, batch.init_rnn_state)
-        else:
-            dist_info, value = self.agent(*batch.agent_inputs)
+        state = (batch.init_rnn_state,) if self.agent.recurrent else ()
+        dist_info, value, *_ = self.agent(*batch.agent_inputs, *state)
         dist = self.agent.distribution
         ratio = dist.likelihood_ratio(batch.action, batch.old_dist_info, dist_info)
         pi_loss = clipped_surrogate_loss(ratio, advantage, self.ratio_clip, valid)

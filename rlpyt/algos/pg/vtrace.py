@@ -22,7 +22,7 @@ from rlpyt.algos.pg.losses import (
 from rlpyt.algos.returns import importance_weight, vtrace_return
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import buffer_func
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, fixed, rate, scheduled, setting
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.tensor import valid_mean
 
@@ -40,33 +40,23 @@ class VTrace(PolicyGradientAlgo):
     Bootstrapping uses recorded values: after the last row, and after time limits.
     """
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
-    learning_rate: Scheduled[float] = scheduled(
-        0.001, gt=0, le=100, warn_above=1, doc="usually 1e-4 to 1e-2"
-    )
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
+    learning_rate: Scheduled[float] = rate(0.001, doc="usually 1e-4 to 1e-2")
     value_loss_coeff: float = setting(0.5, ge=0, finite=True, doc="weight of the value loss")
     entropy_loss_coeff: Scheduled[float] = scheduled(
         0.01, finite=True, doc="weight of the entropy; 0 to 0.05"
     )
-    OptimCls: type[Optimizer] = setting(
-        Adam, fixed=True, doc="class of torch.optim; the paper: RMSprop"
-    )
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
-    )
+    OptimCls: type[Optimizer] = fixed(Adam, doc="class of torch.optim; the paper: RMSprop")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc='optimizer arguments: {"eps": 1e-5}')
     clip_grad_norm: float | None = setting(1.0, gt=0, doc="largest gradient norm; None: no limit")
-    initial_optim_state_dict: Any = setting(None, fixed=True, doc="initial state of the optimizer")
+    initial_optim_state_dict: Any = fixed(None, doc="initial state of the optimizer")
     gae_lambda: float = setting(1, ge=0, le=1, doc="lambda of the traces, as of GAE; 0.9-1")
-    linear_lr_schedule: bool = setting(
-        False, fixed=True, doc="decay the learning rate linearly to 0"
-    )
+    linear_lr_schedule: bool = fixed(False, doc="decay the learning rate linearly to 0")
     normalize_advantage: bool = setting(False, doc="normalize advantages in each batch")
     clip_rho_threshold: float | None = setting(1.0, gt=0, doc="rho_bar, limit in targets")
     clip_pg_rho_threshold: float | None = setting(1.0, gt=0, doc="rho limit in the gradient")
-    normalize_reward: bool = setting(
-        False,
-        fixed=True,
-        doc="divide rewards by the running standard deviation of discounted returns",
+    normalize_reward: bool = fixed(
+        False, doc="divide rewards by the running standard deviation of discounted returns"
     )
 
     recorded_fields: ClassVar[tuple[str, ...]] = (
@@ -86,28 +76,6 @@ class VTrace(PolicyGradientAlgo):
     ) -> None:
         """Prepare for training in an asynchronous run, without optimizer and replay."""
         self.prepare(agent, sampler_n_itr, batch_spec, mid_batch_reset, world_size)
-
-    def optimize_agent(self, itr: int, samples: Any = None, sampler_itr: int | None = None) -> Any:
-        """Take one gradient step on the samples.
-
-        Args:
-            itr: iteration of the run, or of the optimizer in an asynchronous run.
-            samples: batch [T, B] of the sampler.
-            sampler_itr: iteration of an asynchronous sampler.
-        """
-        self.apply_schedule(itr if sampler_itr is None else sampler_itr)
-        inputs = self.with_normalized_rewards(samples)
-        with self.explained(inputs):
-            statistics = self.update(inputs)
-        self.update_counter += 1
-        self.update_obs_rms(samples)
-        return self.make_opt_info([x] for x in torch.stack(statistics).tolist())
-
-    def update(self, samples: NamedArrayTuple) -> tuple[Tensor, ...]:
-        """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
-        loss, *others = self.loss(samples)
-        grad_norm = self.gradient_step(loss)
-        return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: NamedArrayTuple) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the sum of policy gradient, value and entropy losses of a batch (section 4.2).

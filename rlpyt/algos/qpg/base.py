@@ -60,21 +60,11 @@ class QpgAlgo(ReplayAlgo):
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizers and load their initial state, if there is one."""
-        self.rank = rank
-        if rank == 0:
-            self.warn_of_slow_precision()
-        self._seed_replay(rank)
         self.steps = {}
-        self._add_steps()
-        self.follow("clip_grad_norm", self._set_clip_grad_norm)
-        if self.initial_optim_state_dict is not None:
-            self.load_optim_state_dict(self.initial_optim_state_dict)
-        self._started = True
-        self._compile_update([*self.steps.values()])
+        super().optim_initialize(rank)
 
-    def _set_clip_grad_norm(self, limit: float | None) -> None:
-        for step in self.steps.values():
-            step.clip_grad_norm = limit
+    def _all_steps(self) -> list[GradientStep]:
+        return [*self.steps.values()]
 
     def _add_steps(self) -> None:
         """Build the optimizers with ``add_step``."""
@@ -223,28 +213,23 @@ def frozen(network: torch.nn.Module) -> Iterator[None]:
 
     Batch normalization uses its running statistics, and does not update them.
     """
-    with running_statistics(batch_norms(network)), _without_gradient(network):
-        yield
-
-
-@contextmanager
-def _without_gradient(network: torch.nn.Module) -> Iterator[None]:
-    if torch.compiler.is_compiling():  # which cannot trace a change of requires_grad
-        own = [(m._parameters, name) for m in network.modules() for name in m._parameters]
-        kept = [place[name] for place, name in own]
-        for place, name in own:
-            place[name] = None if place[name] is None else place[name].detach()  # type: ignore[assignment, union-attr]
+    with running_statistics(batch_norms(network)):
+        if torch.compiler.is_compiling():  # which cannot trace a change of requires_grad
+            own = [(m._parameters, name) for m in network.modules() for name in m._parameters]
+            kept = [place[name] for place, name in own]
+            for place, name in own:
+                place[name] = None if place[name] is None else place[name].detach()  # type: ignore[assignment, union-attr]
+            try:
+                yield
+            finally:
+                for (place, name), p in zip(own, kept):
+                    place[name] = p
+            return
+        parameters = [p for p in network.parameters() if p.requires_grad]
+        for parameter in parameters:
+            parameter.requires_grad_(False)
         try:
             yield
         finally:
-            for (place, name), p in zip(own, kept):
-                place[name] = p
-        return
-    parameters = [p for p in network.parameters() if p.requires_grad]
-    for parameter in parameters:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in parameters:
-            parameter.requires_grad_(True)
+            for parameter in parameters:
+                parameter.requires_grad_(True)

@@ -10,7 +10,7 @@ from torch.optim import Adam, Optimizer
 from rlpyt.algos.qpg.base import QpgAlgo, frozen
 from rlpyt.algos.qpg.losses import check_values, min_over_critics, squared_errors
 from rlpyt.algos.replay import SamplesToBuffer  # noqa: F401 (rlpyt's place for it)
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, fixed, rate, setting
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.old_names import AssignableProperty
 from rlpyt.utils.tensor import valid_mean
@@ -22,58 +22,40 @@ OptInfo = namedtuple("OptInfo", ["muLoss", "qLoss", "muGradNorm", "qGradNorm"])
 class DDPG(QpgAlgo):
     """Deterministic policy gradients with one critic and target networks."""
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
     batch_size: int = setting(64, ge=1, doc="transitions per update; 64-256")
-    min_steps_learn: int = setting(
-        int(1e4), ge=0, fixed=True, doc="environment steps before learning begins"
-    )
-    replay_size: int = setting(int(1e6), ge=1, fixed=True, doc="transitions kept")
+    min_steps_learn: int = fixed(int(1e4), ge=0, doc="environment steps before learning begins")
+    replay_size: int = fixed(int(1e6), ge=1, doc="transitions kept")
     replay_ratio: float = setting(64, gt=0, le=1e6, doc="samples trained on per sample collected")
     target_update_tau: float = setting(0.01, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(1, ge=1, doc="updates between target updates")
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
-    learning_rate: Scheduled[float] = scheduled(
-        1e-4, gt=0, le=100, warn_above=1, doc="learning rate of the policy; 1e-4 to 1e-3"
-    )
-    q_learning_rate: Scheduled[float] = scheduled(
-        1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the critic; 1e-3"
-    )
-    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
-    )
-    initial_optim_state_dict: Any = setting(
-        None, fixed=True, doc="initial states of the optimizers"
-    )
+    learning_rate: Scheduled[float] = rate(1e-4, doc="learning rate of the policy; 1e-4 to 1e-3")
+    q_learning_rate: Scheduled[float] = rate(1e-3, doc="learning rate of the critic; 1e-3")
+    OptimCls: type[Optimizer] = fixed(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc='optimizer arguments: {"eps": 1e-5}')
+    initial_optim_state_dict: Any = fixed(None, doc="initial states of the optimizers")
     clip_grad_norm: float | None = setting(1e8, gt=0, doc="largest gradient norm; None: no limit")
     q_target_clip: float = setting(1e6, gt=0, doc="largest absolute value of a target")
-    n_step_return: int = setting(
-        1, ge=1, fixed=True, doc="rewards in a target before it bootstraps"
-    )
-    updates_per_sync: int = setting(
-        1, ge=1, fixed=True, doc="(async) updates per transfer of parameters"
-    )
-    bootstrap_timelimit: bool = setting(True, fixed=True, doc="bootstrap at time limits")
-    ReplayBufferCls: Any = setting(
-        None, fixed=True, doc="custom replay class; None: chosen from the settings"
-    )
-    prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")
-    pri_alpha: float = setting(
-        0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
-    )
+    n_step_return: int = fixed(1, ge=1, doc="rewards in a target before it bootstraps")
+    updates_per_sync: int = fixed(1, ge=1, doc="(async) updates per transfer of parameters")
+    bootstrap_timelimit: bool = fixed(True, doc="bootstrap at time limits")
+    ReplayBufferCls: Any = fixed(None, doc="custom replay class; None: chosen from the settings")
+    prioritized_replay: bool = fixed(False, doc="draw transitions by TD error")
+    pri_alpha: float = fixed(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
     pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
     pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
-    pri_beta_steps: int | None = setting(
-        None, ge=1, fixed=True, doc="steps until pri_beta_final; None: whole run"
+    pri_beta_steps: int | None = fixed(
+        None, ge=1, doc="steps until pri_beta_final; None: whole run"
     )
-    default_priority: float | None = setting(
-        None, gt=0, finite=True, fixed=True, doc="priority of new samples; None: the largest so far"
+    default_priority: float | None = fixed(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
     )
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
-    compile: Literal["loss", "update"] | None = setting(
-        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
+    compile_loss: bool = fixed(False, doc='old name of compile="loss"')
+    compile: Literal["loss", "update"] | None = fixed(
+        None, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
 
     requires: ClassVar[str] = (

@@ -25,7 +25,7 @@ from rlpyt.algos.reward_normalizer import ReturnScale
 from rlpyt.models.ensemble import Ensemble
 from rlpyt.models.normalization import batch_norms, running_statistics
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.utils.checks import Scheduled, check_range, scheduled, setting
+from rlpyt.utils.checks import Scheduled, check_range, fixed, rate, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
 from rlpyt.utils.old_names import AssignableProperty, OldName
 
@@ -50,100 +50,70 @@ class SAC(QpgAlgo):
     ``normalize_reward`` are the critics of SimbaV2 (Lee et al. 2025).
     """
 
-    discount: float = setting(0.99, ge=0, le=1, fixed=True, doc="gamma, per environment step")
+    discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
     batch_size: int = setting(256, ge=1, doc="transitions per update")
-    min_steps_learn: int = setting(
-        int(1e4), ge=0, fixed=True, doc="environment steps before learning begins"
-    )
-    replay_size: int = setting(int(1e6), ge=1, fixed=True, doc="transitions kept")
+    min_steps_learn: int = fixed(int(1e4), ge=0, doc="environment steps before learning begins")
+    replay_size: int = fixed(int(1e6), ge=1, doc="transitions kept")
     replay_ratio: float = setting(256, gt=0, le=1e6, doc="samples trained on per sample collected")
     target_update_tau: float = setting(0.005, gt=0, le=1, doc="weight of new parameters in targets")
     target_update_interval: int = setting(1, ge=1, doc="updates between target updates")
-    learning_rate: Scheduled[float] = scheduled(
-        3e-4, gt=0, le=100, warn_above=1, doc="usually 3e-4 to 1e-3"
-    )
+    learning_rate: Scheduled[float] = rate(3e-4, doc="usually 3e-4 to 1e-3")
     fixed_alpha: Scheduled[float | None] = scheduled(
         None, ge=0, finite=True, doc="temperature, the weight of the entropy; None: learned"
     )
-    OptimCls: type[Optimizer] = setting(Adam, fixed=True, doc="optimizer, a class of torch.optim")
-    optim_kwargs: dict[str, Any] | None = setting(
-        None, fixed=True, doc='optimizer arguments: {"eps": 1e-5}'
-    )
-    initial_optim_state_dict: Any = setting(
-        None, fixed=True, doc="initial states of the optimizers"
-    )
-    action_prior: Literal["uniform", "gaussian"] = setting(
-        "uniform", fixed=True, doc="prior of the policy"
-    )
+    OptimCls: type[Optimizer] = fixed(Adam, doc="optimizer, a class of torch.optim")
+    optim_kwargs: dict[str, Any] | None = fixed(None, doc='optimizer arguments: {"eps": 1e-5}')
+    initial_optim_state_dict: Any = fixed(None, doc="initial states of the optimizers")
+    action_prior: Literal["uniform", "gaussian"] = fixed("uniform", doc="prior of the policy")
     reward_scale: float = setting(1, gt=0, finite=True, doc="rewards are multiplied by this")
     target_entropy: float | Literal["auto"] = setting(
         "auto", finite=True, doc="in nats; auto: see box_entropy and entropy_share"
     )
     reparameterize: bool = setting(True, doc="differentiate through sampled actions")
     clip_grad_norm: float | None = setting(1e9, gt=0, doc="largest gradient norm; None: no limit")
-    n_step_return: int = setting(
-        1, ge=1, fixed=True, doc="rewards in a target before it bootstraps"
+    n_step_return: int = fixed(1, ge=1, doc="rewards in a target before it bootstraps")
+    updates_per_sync: int = fixed(1, ge=1, doc="(async) updates per transfer of parameters")
+    bootstrap_timelimit: bool = fixed(True, doc="bootstrap at time limits")
+    ReplayBufferCls: Any = fixed(None, doc="custom replay class; None: chosen from the settings")
+    n_target_critics: int | None = fixed(None, ge=1, doc="critics per target, REDQ: 2; None: all")
+    n_drop_quantiles: int = fixed(0, ge=0, doc="largest quantiles dropped per critic; TQC: 2")
+    V_min: float = fixed(
+        -5.0, finite=True, doc="(atoms) value of the first atom, the lowest return"
     )
-    updates_per_sync: int = setting(
-        1, ge=1, fixed=True, doc="(async) updates per transfer of parameters"
-    )
-    bootstrap_timelimit: bool = setting(True, fixed=True, doc="bootstrap at time limits")
-    ReplayBufferCls: Any = setting(
-        None, fixed=True, doc="custom replay class; None: chosen from the settings"
-    )
-    n_target_critics: int | None = setting(
-        None, ge=1, fixed=True, doc="critics per target, REDQ: 2; None: all"
-    )
-    n_drop_quantiles: int = setting(
-        0, ge=0, fixed=True, doc="largest quantiles dropped per critic; TQC: 2"
-    )
-    V_min: float = setting(
-        -5.0, finite=True, fixed=True, doc="(atoms) value of the first atom, the lowest return"
-    )
-    V_max: float = setting(
-        5.0, finite=True, fixed=True, doc="(atoms) value of the last atom, the highest return"
-    )
-    normalize_reward: bool = setting(
-        False,
-        fixed=True,
-        doc="divide rewards so that returns vary by 1 and lie within V_min, V_max",
+    V_max: float = fixed(5.0, finite=True, doc="(atoms) value of the last atom, the highest return")
+    normalize_reward: bool = fixed(
+        False, doc="divide rewards so that returns vary by 1 and lie within V_min, V_max"
     )
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
-    joint_critics: bool = setting(
-        False, fixed=True, doc="critics at (s, a) and (s', a') as one batch, CrossQ"
-    )
-    prioritized_replay: bool = setting(False, fixed=True, doc="draw transitions by TD error")
-    pri_alpha: float = setting(
-        0.6, ge=0, finite=True, fixed=True, doc="exponent of priorities; 0: uniform"
-    )
+    joint_critics: bool = fixed(False, doc="critics at (s, a) and (s', a') as one batch, CrossQ")
+    prioritized_replay: bool = fixed(False, doc="draw transitions by TD error")
+    pri_alpha: float = fixed(0.6, ge=0, finite=True, doc="exponent of priorities; 0: uniform")
     pri_beta_init: float = setting(0.4, ge=0, le=1, doc="initial exponent of importance weights")
     pri_beta_final: float = setting(1.0, ge=0, le=1, doc="final exponent of importance weights")
-    pri_beta_steps: int | None = setting(
-        None, ge=1, fixed=True, doc="steps until pri_beta_final; None: whole run"
+    pri_beta_steps: int | None = fixed(
+        None, ge=1, doc="steps until pri_beta_final; None: whole run"
     )
-    default_priority: float | None = setting(
-        None, gt=0, finite=True, fixed=True, doc="priority of new samples; None: the largest so far"
+    default_priority: float | None = fixed(
+        None, gt=0, finite=True, doc="priority of new samples; None: the largest so far"
     )
     save_replay: bool | None = setting(None, doc="keep replay in checkpoints; None: below 200 MB")
     mixed_precision: bool = setting(False, doc="forward passes of training in bfloat16")
-    compile_loss: bool = setting(False, fixed=True, doc='old name of compile="loss"')
-    compile: Literal["loss", "update"] | None = setting(
-        None, fixed=True, doc="part compiled by torch.compile, if there is a C++ compiler"
+    compile_loss: bool = fixed(False, doc='old name of compile="loss"')
+    compile: Literal["loss", "update"] | None = fixed(
+        None, doc="part compiled by torch.compile, if there is a C++ compiler"
     )
     entropy_share: float = setting(
         0.5, ge=0, le=1, doc="target entropy of discrete choices, as a share of the largest"
     )
-    q_learning_rate: Scheduled[float | None] = scheduled(
-        None, gt=0, le=100, warn_above=1, doc="learning rate of the critics; None: learning_rate"
+    q_learning_rate: Scheduled[float | None] = rate(
+        None, doc="learning rate of the critics; None: learning_rate"
     )
-    alpha_learning_rate: Scheduled[float | None] = scheduled(
-        None, gt=0, le=100, warn_above=1, doc="that of the temperature; None: learning_rate"
+    alpha_learning_rate: Scheduled[float | None] = rate(
+        None, doc="that of the temperature; None: learning_rate"
     )
-    initial_alpha: float = setting(
-        1.0, gt=0, finite=True, fixed=True, doc="first value of a learned temperature"
-    )
-    box_entropy: float = setting(
-        -1.0, finite=True, fixed=True, doc="target entropy of a Box, in nats per dimension"
+    initial_alpha: float = fixed(1.0, gt=0, finite=True, doc="first value of a learned temperature")
+    box_entropy: float = fixed(
+        -1.0, finite=True, doc="target entropy of a Box, in nats per dimension"
     )
 
     # Outputs that the agent must have, and agents that have them.
@@ -351,7 +321,7 @@ class SAC(QpgAlgo):
 
         The minimum and the standard deviation over critics are averaged over the batch.
         """
-        norms = self.critic_grad_norms(grad_norms)
+        norms = torch.cat([x for name, x in grad_norms.items() if name.startswith("q")])
         return {
             "q1Loss": q_losses[0],
             "q2Loss": q_losses[-1],
@@ -362,10 +332,6 @@ class SAC(QpgAlgo):
             "qEnsembleMin": q.amin(0).mean(),
             "qEnsembleStd": q.std(0, correction=0).mean(),
         }
-
-    def critic_grad_norms(self, norms: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return the gradient norms of the critics, [E]."""
-        return torch.cat([x for name, x in norms.items() if name.startswith("q")])
 
     def loss(self, samples: NamedArrayTuple) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the losses of critics, policy and temperature of a batch [B].

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rlpyt.algos.arguments import own_fields_first
 from rlpyt.algos.qpg.ddpg import DDPG
-from rlpyt.utils.checks import Scheduled, scheduled, setting
+from rlpyt.utils.checks import Scheduled, rate, scheduled, setting
 
 
 @own_fields_first
@@ -24,12 +24,8 @@ class TD3(DDPG):
     mu_learning_rate: Scheduled[float | None] = scheduled(
         None, gt=0, le=100, warn_above=1, fixed=True, doc="same as learning_rate"
     )
-    q_learning_rate: Scheduled[float] = scheduled(
-        1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the critics; 1e-3"
-    )
-    learning_rate: Scheduled[float] = scheduled(
-        1e-3, gt=0, le=100, warn_above=1, doc="learning rate of the policy; 3e-4 to 1e-3"
-    )
+    q_learning_rate: Scheduled[float] = rate(1e-3, doc="learning rate of the critics; 1e-3")
+    learning_rate: Scheduled[float] = rate(1e-3, doc="learning rate of the policy; 3e-4 to 1e-3")
 
     requires: ClassVar[str] = "a deterministic policy and several critics"
     ready_agents: ClassVar[str] = "Td3Agent"
