@@ -9,7 +9,6 @@ from typing import Any
 from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
-from rlpyt.processes.group import ChildGroup
 from rlpyt.runners.batch_pipeline import Batch, BatchPipeline
 from rlpyt.runners.hooks import EvalHook, Hook
 from rlpyt.runners.optimizers import Optimizers
@@ -90,14 +89,7 @@ class AsyncRlBase(MinibatchRlBase):
                 f"or AsyncCpuSampler, got {type(sampler).__name__}."
             )
         super().__init__(
-            algo=algo,
-            agent=agent,
-            sampler=sampler,
-            n_steps=n_steps,
-            seed=seed,
-            affinity=affinity,
-            log_interval_steps=log_interval_steps,
-            **kwargs,
+            algo, agent, sampler, n_steps, seed, affinity, log_interval_steps, **kwargs
         )
         if type(self.algo).async_initialize is RlAlgorithm.async_initialize:
             raise ValueError(
@@ -107,9 +99,9 @@ class AsyncRlBase(MinibatchRlBase):
         check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
         self.rank_timeout_s = rank_timeout_s
         self.max_lead = None if max_lead is None else whole_number("max_lead", max_lead, 0)
-        self.pipeline: BatchPipeline | None = None
-        self._replay_writer: ChildGroup | None = None
-        self.optimizers: Optimizers | None = None
+        self.pipeline: Any = None  # a ``BatchPipeline`` after startup
+        self._replay_writer: Any = None  # a ``ChildGroup``, if there is a replay
+        self.optimizers: Any = None  # ``Optimizers`` after startup
         self.opt_itr = 0  # calls of ``optimize_agent``
         self._calls_due = 0  # by the replay ratio
         self._n_to_skip = 0  # batches to receive without updates, to catch up with the sampler
@@ -237,7 +229,6 @@ class AsyncRlBase(MinibatchRlBase):
         return BatchPipeline(self.sampler, 0, self.n_itr, store, keep_slots, self.max_lead)
 
     def _store(self, batch: Batch) -> None:
-        assert self._replay_writer is not None
         changes = ByValue(dict(self.algo.changes))
         arguments = batch.slot, batch.itr, self.algo.new_priority, changes
         (batch.n_void,) = self._replay_writer.call("store", *arguments)
@@ -260,7 +251,6 @@ class AsyncRlBase(MinibatchRlBase):
 
     def run_iteration(self, itr: int) -> None:
         """Receive a batch and make the updates that are due."""
-        assert self.pipeline is not None
         self.pipeline.allow(itr)
         clock = self.state.clock
         clock.switch("waiting")
@@ -284,8 +274,8 @@ class AsyncRlBase(MinibatchRlBase):
 
     def _learn_from_slot(self, batch: Batch) -> Iterator[Any]:
         """Learn once from the batch, in its slot."""
-        assert self.pipeline is not None and batch.slot is not None
         self._record_lag(batch)
+        assert batch.slot is not None
         samples = self.sampler.slots_pyt[batch.slot]
         yield self.algo.optimize_agent(batch.itr, samples, batch.itr)
         self.pipeline.release(batch)
@@ -294,7 +284,6 @@ class AsyncRlBase(MinibatchRlBase):
 
     def _learn_from_replay(self, batch: Batch) -> Iterator[Any]:
         """Make the due updates; without ``max_lead``, once for all batches that are ready."""
-        assert self.pipeline is not None and self.optimizers is not None
         self.algo.batches_in_replay += 1
         if batch.itr >= self._learns_from:
             n_steps = self.itr_batch_size - batch.n_void
@@ -380,7 +369,6 @@ class AsyncRlBase(MinibatchRlBase):
     @contextlib.contextmanager
     def paused(self, after_failure: bool = False) -> Iterator[None]:
         """Pause sampler and replay writer, see ``BatchPipeline.paused``."""
-        assert self.pipeline is not None
         ranks_gone = self._ranks_gone
         if ranks_gone and self.replay is not None:
             self.replay.abort_waiters()  # the replay writer may wait for a lock that they held
@@ -389,7 +377,6 @@ class AsyncRlBase(MinibatchRlBase):
 
     def whole_state(self, itr: int) -> dict[str, Any]:
         """Return the content of a checkpoint, with the number of evaluations without a row."""
-        assert self.pipeline is not None
         owed = int(self.state.evaluation_pending) + self.pipeline.evaluation_pending
         return {**super().whole_state(itr), "owes_evaluation": owed}
 
@@ -407,7 +394,6 @@ class AsyncRlBase(MinibatchRlBase):
 
     def counters(self) -> dict[str, Any]:
         """Return counters and statistics, and the batches between sampler and optimizer."""
-        assert self.pipeline is not None
         state = {
             "opt_itr": self.opt_itr,
             "lags": list(self._lags),
@@ -421,7 +407,6 @@ class AsyncRlBase(MinibatchRlBase):
 
     def load_counters(self, saved: dict[str, Any]) -> None:
         """Load a state from ``counters``."""
-        assert self.pipeline is not None
         super().load_counters(saved)
         state = saved["async"]
         self.opt_itr, self._lags = state["opt_itr"], list(state["lags"])
@@ -464,11 +449,7 @@ class AsyncRlBase(MinibatchRlBase):
         super().store_diagnostics(sampler_itr, traj_infos, opt_info)
 
     def log_diagnostics(  # type: ignore[override]
-        self,
-        itr: int,
-        sampler_itr: int,
-        throttle_time: float,
-        prefix: str = "Diagnostics/",
+        self, itr: int, sampler_itr: int, throttle_time: float, prefix: str = "Diagnostics/"
     ) -> None:
         """Write a row of progress.csv and a snapshot.
 
@@ -489,7 +470,6 @@ class AsyncRlBase(MinibatchRlBase):
             itr: last iteration of the sampler, -1 before the first.
             evaluation: (trajectories, seconds that training waited) of an evaluation.
         """
-        assert self.pipeline is not None
         self._evaluation = evaluation
         self.log_diagnostics(
             self.opt_itr, itr, self.pipeline.learner_waited_s - self._waited_at_row[0]
@@ -498,7 +478,6 @@ class AsyncRlBase(MinibatchRlBase):
 
     def log_iteration(self, itr: int) -> None:
         """Record the iterations of optimizer and sampler, and how long each waited."""
-        assert self.pipeline is not None
         elapsed = max(time.monotonic() - self.state.last_time, 1e-9)
         sampler_waited = self.pipeline.sampler_waited_s - self._waited_at_row[1]
         self._waited_at_row = self.pipeline.learner_waited_s, self.pipeline.sampler_waited_s
@@ -549,7 +528,6 @@ class AsyncRlEval(AsyncRlBase):
         Args:
             wait: True to wait for a requested evaluation.
         """
-        assert self.pipeline is not None
         started, phase = time.monotonic(), self.state.clock.switch("evaluating")
         traj_infos = self.pipeline.take_evaluation(wait)
         waited = time.monotonic() - started
@@ -567,15 +545,14 @@ class AsyncRlEval(AsyncRlBase):
 class AsyncEvalHook(EvalHook):
     """Make the sampler evaluate at every evaluation interval; write the row afterwards."""
 
-    def on_start(self, runner: MinibatchRlBase) -> None:
+    def on_start(self, runner: Any) -> None:
         """Evaluate the initial policy, or repeat all evaluations that signals interrupted."""
         owed, runner.state.evaluation_pending = int(runner.state.evaluation_pending), 0
         for _ in range(max(owed, runner.start_itr == 0)):
             self.evaluate(runner, runner.itr)
 
-    def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
+    def on_iteration(self, runner: Any, itr: int) -> None:
         """Request an evaluation if one is due; write the row of one that has ended."""
-        assert isinstance(runner, AsyncRlEval)
         evaluates = runner.evaluates_after(itr)
         if evaluates:
             self.write(runner, itr)
@@ -583,18 +560,16 @@ class AsyncEvalHook(EvalHook):
         if not evaluates and runner.logs_after(itr) and runner.state.last_logged_itr < itr:
             runner.write_row(itr)
 
-    def write(self, runner: MinibatchRlBase, itr: int) -> None:
+    def write(self, runner: Any, itr: int) -> None:
         """Evaluate; at the end of a run that a hook stops, wait for the row."""
-        assert isinstance(runner, AsyncRlEval)
         runner.write_evaluation(wait=True)
         if not (runner.stopping and runner.state.last_logged_itr == itr):
             self.evaluate(runner, itr)
         if runner.stopping:
             runner.write_evaluation(wait=True)
 
-    def evaluate(self, runner: MinibatchRlBase, itr: int) -> None:
+    def evaluate(self, runner: Any, itr: int) -> None:
         """Wait for the last evaluation to end, then request another one."""
-        assert isinstance(runner, AsyncRlEval) and runner.pipeline is not None
         runner.has_started = True
         runner.write_evaluation(wait=True)
         if itr >= runner.min_itr_learn - 1 or itr <= 0:

@@ -5,6 +5,7 @@ import gc
 import hmac
 import json
 import os
+import queue
 import socket
 import sys
 import threading
@@ -314,19 +315,51 @@ def _call_within(timeout_s: float, connect: Callable[[], Any]) -> Any:
     Raises:
         TimeoutError: there was no answer in time.
     """
-    answer: Future[Any] = Future()
-
-    def call() -> None:
-        try:
-            answer.set_result(connect())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=call, name="connect to the store", daemon=True).start()
+    thread = DaemonThread("connect to the store")
+    answer = thread.submit(connect)
+    thread.end()
     try:
         return answer.result(timeout_s + ANSWER_S)
     except TimeoutError:
         raise TimeoutError("The server accepts the connection but does not answer.") from None
+
+
+class DaemonThread:
+    """Thread that calls functions in order, and does not keep the program from ending.
+
+    Args:
+        name: name of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._name, self._started = name, False
+
+    def submit(self, function: Callable[..., Any], *args: object) -> Future[Any]:
+        """Call a function in the thread; return a future with its result."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                result = function(*args)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        self._calls.put(call)
+        return future
+
+    def end(self) -> None:
+        """End the thread after the calls that were submitted."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
 
 
 def torchrun_store(rank: int, world_size: int, timeout_s: float) -> Any:

@@ -5,7 +5,6 @@ gradient step together, with averaged gradients.
 """
 
 import os
-import queue
 import sys
 import threading
 import traceback
@@ -23,7 +22,7 @@ from rlpyt.processes.child import Child, ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.pipe import Pipes
 from rlpyt.replays.buffer import ReplayBuffer
-from rlpyt.runners.distributed import Ranks, common_backend, join_store, serve_store
+from rlpyt.runners.distributed import DaemonThread, Ranks, common_backend, join_store, serve_store
 from rlpyt.runners.rank_watch import GRACE_S, Kind, kind_of
 from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import serialize
@@ -315,44 +314,6 @@ class Optimizers:
             self._children.shutdown(patience_s=0.1)
             self._children = None
         self._ranks.leave(self._agent)
-
-
-class DaemonThread:
-    """Thread that calls functions in order, and does not keep the program from ending.
-
-    Args:
-        name: name of the thread.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._name, self._started = name, False
-
-    def submit(self, function: Callable[..., Any], *args: object) -> Future[Any]:
-        """Call a function in the thread; return a future with its result."""
-        future: Future[Any] = Future()
-
-        def call() -> None:
-            try:
-                result = function(*args)
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
-        self._calls.put(call)
-        return future
-
-    def end(self) -> None:
-        """End the thread after the calls that were submitted."""
-        self._calls.put(None)
-
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
 
 
 class Closing(RlpytError):

@@ -203,21 +203,17 @@ class ProgressHook(Hook):
 
     def _left(self, runner: MinibatchRlBase) -> str:
         """Return the time left by the speed of the last minute; "" if it is not known."""
-        speed = self._recent_speed(runner)
-        known = isfinite(speed) and speed > 0
-        return duration((self._total - runner.cum_steps) / speed) if known else ""
-
-    def _recent_speed(self, runner: MinibatchRlBase) -> float:
-        """Return steps per second in the last minute, including evaluation."""
         now, recent = time.monotonic(), self._recent
         if now - recent[-1][0] >= 1:
             recent.append(_moment(runner))
         while len(recent) > 1 and recent[1][0] <= now - RECENT_S:
             recent.popleft()
         then, steps_then, _ = recent[0]
-        if now - then < 1:  # too short to measure
-            return float(runner.steps_per_second)
-        return float((runner.cum_steps - steps_then) / (now - then))
+        speed = runner.steps_per_second
+        if now - then >= 1:  # long enough to measure
+            speed = (runner.cum_steps - steps_then) / (now - then)
+        known = isfinite(speed) and speed > 0
+        return duration((self._total - runner.cum_steps) / speed) if known else ""
 
 
 class TerminalProgress(ProgressHook):

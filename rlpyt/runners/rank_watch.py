@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from itertools import islice
 from pathlib import Path
-from traceback import extract_tb
+from traceback import extract_tb, walk_stack
 from typing import Any, NamedTuple
 
 from torch.distributed import DistError
@@ -84,15 +85,6 @@ class Failure:
             traceback=traceback_text(error),
             number=number,
         )
-
-    def to_json(self) -> str:
-        """Return the failure as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> "Failure":
-        """Build a failure from the result of ``to_json``."""
-        return cls(**json.loads(text))
 
     def error(self, world_size: int) -> RankError:
         """Return the error to raise in all ranks."""
@@ -254,7 +246,7 @@ class RankWatch:
         with contextlib.suppress(RuntimeError):  # the store may be gone
             number = self._store.add("failures", 1)
             failure = Failure.of(error, self.rank, self._progress()[0], number)
-            self._store.set(f"failure/{self.rank}", failure.to_json())
+            self._store.set(f"failure/{self.rank}", json.dumps(asdict(failure)))
 
     def cause_of(self, error: BaseException) -> Failure | None:
         """Wait for reports of other ranks, then return the failure that caused this error."""
@@ -319,12 +311,9 @@ class RankWatch:
     def _frames(self) -> list[str]:
         """Return the main thread's innermost frames, as "function in file:line"."""
         frame = sys._current_frames().get(self._main or 0)
-        found: list[str] = []
-        while frame is not None and len(found) < _N_FRAMES:
-            file = Path(frame.f_code.co_filename).as_posix()
-            found.append(f"{frame.f_code.co_name} in {file}:{frame.f_lineno}")
-            frame = frame.f_back
-        return found
+        stack = islice(walk_stack(frame), _N_FRAMES) if frame else ()
+        places = [(f.f_code.co_name, Path(f.f_code.co_filename).as_posix(), n) for f, n in stack]
+        return [f"{name} in {file}:{line}" for name, file, line in places]
 
     def _find_failure(self) -> Failure | None:
         """Return the failure that caused all others, if any rank has failed."""
@@ -341,7 +330,7 @@ class RankWatch:
         if self._store.add("failures", 0):
             for rank in range(self.world_size):
                 if self._store.check([f"failure/{rank}"]):
-                    found[rank] = Failure.from_json(self._store.get(f"failure/{rank}"))
+                    found[rank] = Failure(**json.loads(self._store.get(f"failure/{rank}")))
         for rank, how, traceback in self._ended_children():
             if rank not in found and not self._left(rank):
                 stacks = self._stacks_of(rank)

@@ -19,14 +19,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.runners.checkpointing import CheckpointedRunner
 from rlpyt.runners.heartbeat import HeartbeatHook
-from rlpyt.runners.hooks import (
-    CheckpointHook,
-    EvalHook,
-    Hook,
-    LogHook,
-    StopSignals,
-    check_hooks,
-)
+from rlpyt.runners.hooks import CheckpointHook, EvalHook, Hook, LogHook, StopSignals, check_hooks
 from rlpyt.runners.progress import TerminalProgress
 from rlpyt.runners.run_state import add_opt_info
 from rlpyt.runners.usage import PhaseClock, ResourceUse, rate
@@ -38,6 +31,7 @@ from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
 from rlpyt.utils.logging.lock import TRAINING
+from rlpyt.utils.old_names import OldName
 from rlpyt.utils.processes import ended_after_error, pin, start_fork_server, summary_of
 from rlpyt.utils.prog_bar import ProgBarCounter
 from rlpyt.utils.recorded import describe
@@ -53,14 +47,6 @@ FIXED = frozenset({  # attributes of the runner that are read when training begi
     *("algo", "agent", "sampler", "n_steps", "n_itr", "seed", "affinity"),
     *("log_interval_steps", "eval_interval_steps", "checkpoint_interval_steps"),
 })  # fmt: skip
-
-
-def _state_property(name: str) -> property:
-    """Return a property that reads and writes a field of ``runner.state``."""
-    return property(
-        lambda runner: getattr(runner.state, name),
-        lambda runner, value: setattr(runner.state, name, value),
-    )
 
 
 class MinibatchRlBase(CheckpointedRunner):
@@ -98,15 +84,15 @@ class MinibatchRlBase(CheckpointedRunner):
     says_how_to_resume = True  # False if what calls the runner says it
 
     # Attributes of rlpyt's runners, which subclasses read and set.
-    _opt_infos = _state_property("opt_infos")
-    _traj_infos = _state_property("traj_infos")
-    _start_time, _last_time = _state_property("start_time"), _state_property("last_time")
-    _cum_eval_time = _state_property("cum_eval_time")
-    _cum_completed_trajs = _state_property("cum_completed_trajs")
-    _new_completed_trajs = _state_property("new_completed_trajs")
-    _last_update_counter = _state_property("last_update_counter")
-    trained_itr = _state_property("itr")
-    recent_return = _state_property("recent_return")
+    _opt_infos = OldName("state.opt_infos")
+    _traj_infos = OldName("state.traj_infos")
+    _start_time, _last_time = OldName("state.start_time"), OldName("state.last_time")
+    _cum_eval_time = OldName("state.cum_eval_time")
+    _cum_completed_trajs = OldName("state.cum_completed_trajs")
+    _new_completed_trajs = OldName("state.new_completed_trajs")
+    _last_update_counter = OldName("state.last_update_counter")
+    trained_itr = OldName("state.itr")
+    recent_return = OldName("state.recent_return")
 
     def __init__(
         self,
@@ -135,6 +121,10 @@ class MinibatchRlBase(CheckpointedRunner):
         self.eval_interval_steps = eval_interval_steps
         if eval_interval_steps is not None:
             self.eval_interval_steps = whole_number("eval_interval_steps", eval_interval_steps, 0)
+        if checkpoint_interval_steps is not None:
+            checkpoint_interval_steps = whole_number(
+                "checkpoint_interval_steps", checkpoint_interval_steps, 1
+            )
         self.checkpoint_interval_steps = checkpoint_interval_steps
         super().__init__(checkpoint_dir, resume_from)
         check_hooks(hooks)
@@ -326,7 +316,7 @@ class MinibatchRlBase(CheckpointedRunner):
             self._signals as signals,
         ):
             try:
-                self.sampler.should_stop = signals.has_come
+                self.sampler.should_stop = signals.has_come  # type: ignore[method-assign]
                 self.resume_from = self.resume_from or self._checkpoint_of_launcher()
                 n_itr = self.startup()
                 self._limit_torch_threads()
@@ -618,9 +608,6 @@ class MinibatchRlBase(CheckpointedRunner):
             "SamplerStepsPerSecond": rate(steps, phases["sampling"]),
             "OptimizerUpdatesPerSecond": rate(new_updates, phases["optimizing"]),
             **self._resources.read(),
-        }.items():
-            logger.record_tabular(name, value)
-        for name, value in {
             **self.sampler.statistics(),
             **self.algo.statistics(),
             **self.agent.statistics(self.algo._itr),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from rlpyt.samplers.environments import (
     try_environment,
     with_rows,
 )
-from rlpyt.samplers.fault_policy import FaultPolicy, fault_policy
+from rlpyt.samplers.fault_policy import FaultPolicy, as_policy
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.completion import completed, warn_of_lost_state
 from rlpyt.utils.recorded import FixedWhileRunning
@@ -93,7 +94,6 @@ class BaseSampler(FixedWhileRunning):
     examples: Any  # examples of one step
     layout: Any = None  # a ``SamplerLayout``, in samplers of this package
     SamplerCls: Any = None  # class that the processes of an asynchronous sampler run
-    should_stop: Callable[[], bool]  # set by the runner; returns True to end an evaluation early
     start_timeout_s = 300.0  # time to start a process and build its environments
     alternating = False
     curriculum: Curriculum | None = None
@@ -128,7 +128,8 @@ class BaseSampler(FixedWhileRunning):
         deterministic_acting: bool = False,
         on_fault: Any = None,
     ) -> None:
-        self.on_fault = fault_policy(on_fault)
+        policy = as_policy(on_fault)
+        self.on_fault = policy if policy.heals else None
         self.start_method = start_method or self.start_method
         self.EnvCls = EnvCls if curriculum is None else with_tasks(EnvCls, curriculum)
         self.curriculum = curriculum
@@ -171,27 +172,8 @@ class BaseSampler(FixedWhileRunning):
 
     def arguments(self) -> dict[str, Any]:
         """Return arguments with which another sampler collects the same batches."""
-        return dict(
-            EnvCls=self.EnvCls,
-            env_kwargs=self.env_kwargs,
-            batch_T=self.batch_spec.T,
-            batch_B=self.batch_spec.B,
-            CollectorCls=self.CollectorCls,
-            max_decorrelation_steps=self.max_decorrelation_steps,
-            TrajInfoCls=self.TrajInfoCls,
-            eval_n_envs=self.eval_n_envs,
-            eval_CollectorCls=self.eval_CollectorCls,
-            eval_env_kwargs=self.eval_env_kwargs,
-            eval_max_steps=self.eval_max_steps,
-            eval_max_trajectories=self.eval_max_trajectories,
-            eval_deterministic=self.eval_deterministic,
-            env_timeout=self.env_timeout,
-            reset_timeout=self.reset_timeout,
-            curriculum=self.curriculum,
-            start_method=self.start_method,
-            deterministic_acting=self.deterministic_acting,
-            on_fault=self.on_fault,
-        )
+        names = [*inspect.signature(BaseSampler.__init__).parameters][1:]
+        return {name: getattr(self, name) for name in names}
 
     def initialize(self, *args: Any, **kwargs: Any) -> Any:
         """Acquire environments, buffers and processes; return examples of one step."""
@@ -204,6 +186,11 @@ class BaseSampler(FixedWhileRunning):
     def evaluate_agent(self, itr: int) -> Any:
         """Run evaluation episodes; return finished trajectories."""
         raise NotImplementedError(f"{type(self).__name__} must implement evaluate_agent.")
+
+    @staticmethod
+    def should_stop() -> bool:
+        """Return True to end an evaluation early; called during one. Runners replace it."""
+        return False
 
     def lasting_state(self) -> dict[str, Any]:
         """Return the part of ``state_dict`` that is known without the environments."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -76,8 +76,8 @@ class BatchChecks:
         """
         if collector.check_finite:
             self._check_finite(slot, agent_inputs, n_taken)
-        if self._mask_sizes:
-            self._check_masks(slot)
+        if self._mask_sizes and (error := self._mask_error(slot, self.slots[slot].env.done)):
+            raise error
 
     def raise_cause(self, collector: BaseCollector, slot: int, error: Exception) -> None:
         """Raise the cause of an error of the collector instead of it, if a check finds one.
@@ -115,15 +115,11 @@ class BatchChecks:
         if not all_finite(self._floats[slot][1]):
             raise self._not_finite(samples, next_observation)
 
-    def _check_masks(self, slot: int) -> None:
-        """Check that every mask of this batch allows an action and has entries 0 or 1."""
-        found = self._mask_error(slot, self.slots[slot].env.done)
-        if found is not None:
-            (t, b), message = found
-            self._raise_mask_error(slot, t, b, message)
+    def _mask_error(self, slot: int, done: Array) -> ValueError | None:
+        """Return the error about an invalid mask in the rows of ``done`` [T, B], and note its step.
 
-    def _mask_error(self, slot: int, done: Array) -> Any:
-        """Return what ``mask_error`` finds in the rows of ``done`` [T, B]."""
+        The step before, or a reset, has returned the mask of row t.
+        """
 
         def used() -> Array:
             rows = np.ones_like(done, dtype=np.bool_)
@@ -132,16 +128,16 @@ class BatchChecks:
                 rows &= ~env.void[: len(done)]
             return rows
 
-        env = self.slots[slot].env
-        masks = action_mask_of(env.observation)
-        return mask_error(masks[: len(done)], self._mask_sizes, used)
-
-    def _raise_mask_error(self, slot: int, t: int, b: int, message: str) -> NoReturn:
-        """Raise ValueError about the mask of row t, which the step before or a reset returned."""
         samples = self.slots[slot]
+        env = samples.env
+        masks = action_mask_of(env.observation)
+        found = mask_error(masks[: len(done)], self._mask_sizes, used)
+        if found is None:
+            return None
+        (t, b), message = found
         self.context.actions = samples.agent.action[t - 1]
-        self._note_step(t - 1, b, t == 0 or bool(needs_reset(samples.env)[t - 1, b]))
-        raise ValueError(message)
+        self._note_step(t - 1, b, t == 0 or bool(needs_reset(env)[t - 1, b]))
+        return ValueError(message)
 
     def _raise_mask_cause(self, slot: int, error: Exception) -> None:
         """Raise ValueError instead of this error if an environment failed after an invalid mask.
@@ -153,13 +149,8 @@ class BatchChecks:
             return
         done = self.slots[slot].env.done[: t + 1].copy()
         done[t] = True  # not written yet; if True the step before, the row may wait for a reset
-        found = self._mask_error(slot, done)
-        if found is not None:
-            (t, b), message = found
-            try:
-                self._raise_mask_error(slot, t, b, message)
-            except ValueError as clear_error:
-                raise clear_error from error
+        if clear_error := self._mask_error(slot, done):
+            raise clear_error from error
 
     def _raise_not_finite_cause(
         self, collector: BaseCollector, slot: int, error: Exception

@@ -67,12 +67,13 @@ def env_examples(env: Env | VectorEnv) -> AttrDict:
     check_first(env.observation_space, next_observation)
     check_reward_and_done(reward, done)
     check_info(env_info)
-    record = buffer_from_example(_as_recorded(next_observation), 1)
+    observation = buffer_func(next_observation, np.array)  # environments may reuse their arrays
+    record = buffer_from_example(observation, 1)
     check_observation(first_observation, record, "observation after reset")
     check_first(env.observation_space, first_observation)
     return AttrDict(
         spaces=EnvSpaces(env.observation_space, env.action_space),
-        observation=_as_recorded(next_observation),
+        observation=observation,
         action=action,
         reward=np.float32(reward),
         done=np.bool_(done),
@@ -117,11 +118,6 @@ def _check_observation(env: Env | VectorEnv, observation: object) -> None:
         raise
 
 
-def _as_recorded(observation: object) -> Any:
-    """Return a copy, since environments may reuse their arrays."""
-    return buffer_func(observation, np.array)
-
-
 def agent_examples(agent: ActingAgent, examples: dict[str, Any]) -> None:
     """Add ``action`` and ``agent_info`` of a step of the initialized agent, and check them.
 
@@ -132,7 +128,9 @@ def agent_examples(agent: ActingAgent, examples: dict[str, Any]) -> None:
         TypeError: the model does not accept the agent's arguments; a note names them.
     """
     agent = completed(agent, BaseAgent, BaseAgent())
-    inputs = _batch_of(examples, 2)
+    example = AgentInputs(*(examples[name] for name in ("observation", "action", "reward")))
+    inputs = buffer_from_example(example, 2)
+    inputs[0] = inputs[1] = example
     with torch.no_grad():
         try:
             action, agent_info = agent.step(*torchify_buffer(tuple(inputs)))
@@ -168,14 +166,6 @@ def _explain_model_call(agent: ActingAgent, error: TypeError) -> None:
         f"The agent calls its model with (observation, prev_action, prev_reward{state}). "
         "forward must accept these arguments; see docs/sampling.md, 'Custom models'."
     )
-
-
-def _batch_of(examples: dict[str, Any], B: int) -> Any:
-    example = AgentInputs(*(examples[name] for name in ("observation", "action", "reward")))
-    batch = buffer_from_example(example, B)
-    for b in range(B):
-        batch[b] = example
-    return batch
 
 
 def _check_agent_output(
@@ -247,20 +237,13 @@ def allocate_samples(
     """
     all_action = buffer_from_example(examples["action"], (T + 1, B), memory)
     all_reward = buffer_from_example(examples["reward"], (T + 1, B), memory)
-    action, prev_action = all_action[1:], all_action[:-1]
     agent_info = buffer_from_example(examples["agent_info"], (T, B), memory)
+    agent = AgentSamples(all_action[1:], all_action[:-1], agent_info)
     if bootstrap_value:
         value = getattr(examples["agent_info"], "value", 0)
         value = buffer_func(value, lambda leaf: np.zeros(np.shape(leaf), np.float32))
-        agent = AgentSamplesTlv(
-            action=action,
-            prev_action=prev_action,
-            agent_info=agent_info,
-            bootstrap_value=buffer_from_example(value, (1, B), memory),
-            timeout_value=buffer_from_example(value, (T, B), memory),
-        )
-    else:
-        agent = AgentSamples(action=action, prev_action=prev_action, agent_info=agent_info)
+        more = [buffer_from_example(value, (n, B), memory) for n in (1, T)]
+        agent = AgentSamplesTlv(*agent, *more)
     env = EnvSamples(
         observation=buffer_from_example(examples["observation"], (T, B), memory),
         reward=all_reward[1:],

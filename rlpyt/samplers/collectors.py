@@ -17,11 +17,7 @@ from rlpyt.envs.traj_info import load_entries, raw_reward, saved_entries
 from rlpyt.samplers.batch_checks import check_final_masks, check_final_observations
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.context import CollectorContext
-from rlpyt.samplers.env_batch import (
-    EnvBatch,
-    make_env_batch,
-    null_rows,
-)
+from rlpyt.samplers.env_batch import EnvBatch, make_env_batch, null_rows
 from rlpyt.samplers.evaluation import BaseEvalCollector  # noqa: F401  (rlpyt had it here)
 from rlpyt.samplers.policy_source import (
     LocalPolicy,
@@ -173,14 +169,8 @@ class DecorrelatingStartCollector(BaseCollector):
         rngs = [stream(seed, "decorrelation", rank) for rank in self.env_ranks]
         n_steps = [int(rng.integers(max_decorrelation_steps + 1)) for rng in rngs]
         T = max(n_steps) if self.env_batch.can_hold else max_decorrelation_steps
-        step = StepRecord(
-            observation=inputs.observation,
-            action=inputs.prev_action,
-            reward=inputs.prev_reward,
-            done=np.zeros(self.env_batch.B, bool),
-            env_info=_like_row(self.samples_np.env.env_info),
-            agent_info=None,
-        )
+        done, env_info = np.zeros(self.env_batch.B, bool), _like_row(self.samples_np.env.env_info)
+        step = StepRecord(*inputs, done, env_info, None)
 
         def on_done(t: int, done: list[int], to_reset: list[int]) -> None:
             self.env_batch.reset(step.observation, to_reset)
@@ -208,18 +198,11 @@ class Collector(DecorrelatingStartCollector):
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Start the environments and allocate the step record."""
         inputs, traj_infos = super().start_envs(max_decorrelation_steps)
-        served = self.step_buffer_np
-        step = StepRecord(
-            observation=inputs.observation,
-            action=inputs.prev_action,
-            reward=inputs.prev_reward,
-            done=np.zeros(self.env_batch.B, bool) if served is None else served.done,
-            env_info=_like_row(self.samples_np.env.env_info),
-            agent_info=_like_row(self.samples_np.agent.agent_info)
-            if served is None
-            else served.agent_info,
-        )
-        self.step = step
+        done, env_info = np.zeros(self.env_batch.B, bool), _like_row(self.samples_np.env.env_info)
+        agent_info = _like_row(self.samples_np.agent.agent_info)
+        if (served := self.step_buffer_np) is not None:
+            done, agent_info = served.done, served.agent_info
+        self.step = step = StepRecord(*inputs, done, env_info, agent_info)
         self._timeout: Array | None = getattr(step.env_info, "timeout", None)  # [B]
         self.policy: ServedPolicy | LocalPolicy
         if self.sync is not None:
@@ -246,14 +229,8 @@ class Collector(DecorrelatingStartCollector):
         self._write_first = pairs(
             (agent_buf.prev_action, env_buf.prev_reward), (step.action, step.reward)
         )
-        self._final_observation = (
-            env_buf.final_observation if "final_observation" in env_buf._fields else None
-        )
-        self._write_last = (
-            []
-            if self._final_observation is None
-            else pairs(self._final_observation[-1], step.observation)
-        )
+        self._final_observation = final = getattr(env_buf, "final_observation", None)
+        self._write_last = [] if final is None else pairs(final[-1], step.observation)
         self._ended = np.zeros(env_buf.done.shape, bool)  # [T, B], True where trajectories ended
 
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:

@@ -25,30 +25,22 @@ def watch(env: Any, context: CollectorContext, b: int, n_steps: dict[int, int]) 
         b: row of the environment, or the first of its rows.
         n_steps: number of steps in this batch by row, updated here.
     """
-    env.step = _recorded(env.step, context, b, STEPPING, n_steps)
-    env.reset = _recorded(env.reset, context, b, RESETTING, n_steps)
-
-
-def _recorded(
-    method: Callable[..., Any],
-    context: CollectorContext,
-    b: int,
-    activity: int,
-    n_steps: dict[int, int],
-) -> Callable[..., Any]:
     progress = context.progress
 
-    def recorded(*args: object, **kwargs: object) -> Any:
-        if activity == STEPPING:
-            context.actions = {b: args[0]} if args else None
-            progress[STEP] = n_steps.get(b, 0)
-            n_steps[b] = n_steps.get(b, 0) + 1
-        progress[ROW], progress[ACTIVITY] = b, activity
-        result = method(*args, **kwargs)
-        progress[ACTIVITY] = COLLECTING
-        return result
+    def recorded(method: Callable[..., Any], activity: int) -> Callable[..., Any]:
+        def call(*args: object, **kwargs: object) -> Any:
+            if activity == STEPPING:
+                context.actions = {b: args[0]} if args else None
+                progress[STEP] = n_steps.get(b, 0)
+                n_steps[b] = n_steps.get(b, 0) + 1
+            progress[ROW], progress[ACTIVITY] = b, activity
+            result = method(*args, **kwargs)
+            progress[ACTIVITY] = COLLECTING
+            return result
 
-    return recorded
+        return call
+
+    env.step, env.reset = recorded(env.step, STEPPING), recorded(env.reset, RESETTING)
 
 
 class CustomCollectors:

@@ -28,7 +28,7 @@ from rlpyt.samplers.step_checks import (
     explain,
     fields_of,
     fitting_dtypes,
-    steps_until_validation,
+    validated_steps,
 )
 from rlpyt.spaces.action_mask import sample_valid, unwrapped
 from rlpyt.spaces.elements import check_first
@@ -63,6 +63,7 @@ class EnvBatch:
         self.envs, self.context = envs, context
         self.progress = context.progress
         self.held: set[int] = set()
+        self._validated = validated_steps()
         self._record: Any = None  # the observations that are written
         self._categories: CategoryCheck | None = None
         self._bounds: BoundsCheck | None = None
@@ -104,14 +105,11 @@ class EnvBatch:
             ValueError: no action is valid.
         """
         space = self._action_spaces.get((b, seed))
-        if space is None:  # a copy, since environments may share theirs
-            space = self._action_spaces[b, seed] = copy.deepcopy(self._action_space(b))
+        if space is None:  # a copy, since environments may share theirs, as rows of a batch do
+            own = self.envs[b if self.can_hold else 0].action_space
+            space = self._action_spaces[b, seed] = copy.deepcopy(own)
             space.seed(env_seed(seed, rank, self._random_actions))
         return space.sample() if mask is None else sample_valid(space, mask)
-
-    def _action_space(self, b: int) -> Any:
-        """Return the action space of row b."""
-        raise NotImplementedError
 
     def hold(self, rows: Iterable[int]) -> None:
         """Exclude these rows from the results of ``advance`` until ``release``."""
@@ -130,8 +128,8 @@ class EnvBatch:
         space = getattr(self.envs[0], "observation_space", None)
         if space is not None:
             categories, bounds = CategoryCheck(space, observation), BoundsCheck(space, observation)
-            self._categories = categories if categories.needed else None
-            self._bounds = bounds if bounds.needed else None
+            self._categories = categories if categories.parts else None
+            self._bounds = bounds if bounds.parts else None
 
     def _check_first(self, env: Any, observation: Any, lead: tuple[int, ...] = ()) -> None:
         """Check the first observation [*lead, ...] of an environment, and that it takes a seed.
@@ -176,22 +174,6 @@ class EnvBatch:
             warnings.warn(f"{message}{where}")
 
 
-class _ValidationSchedule:
-    """Schedule of steps whose outputs are fully validated."""
-
-    def __init__(self) -> None:
-        self._n = self._steps_left = 0
-
-    def due(self) -> bool:
-        """Return True if this step's outputs should be fully validated."""
-        self._steps_left -= 1
-        if self._steps_left >= 0:
-            return False
-        self._steps_left = steps_until_validation(self._n)
-        self._n += 1
-        return True
-
-
 class ListEnvBatch(EnvBatch):
     """Batch of single environments, stepped one after another."""
 
@@ -208,7 +190,6 @@ class ListEnvBatch(EnvBatch):
         self._all = [(b, env.step) for b, env in enumerate(envs)]
         self._steps = self._all
         self.forget_infos()
-        self._validation = _ValidationSchedule()
 
     def reset(self, observation: NumpyArrays, rows: Iterable[int]) -> None:
         """Reset the environments of these rows."""
@@ -248,7 +229,7 @@ class ListEnvBatch(EnvBatch):
         vectors, array = self._vectors, np.ndarray
         self.context.actions = action
         progress[ACTIVITY] = STEPPING
-        validate = self._validation.due()
+        validate = next(self._validated)
         ended: list[int] = []
         result: Any = None
         try:
@@ -355,9 +336,6 @@ class ListEnvBatch(EnvBatch):
         rows = [tuple(leaf[b].data for leaf in leaves) for b in range(self.B)]
         return rows if leaves is observation else [row for (row,) in rows]
 
-    def _action_space(self, b: int) -> Any:
-        return self.envs[b].action_space
-
     def _write_info(self, env_info: NamedArrayTuple, b: int, info: Any) -> None:
         if not info:
             return
@@ -404,7 +382,6 @@ class VectorEnvBatch(EnvBatch):
         super().__init__(envs, context)
         edges = np.cumsum([0, *(env.n for env in envs)])
         self.B = int(edges[-1])
-        self._validation = _ValidationSchedule()
         self._shapes: list[Any] = []
         self._dtypes: list[Any] = []  # of each leaf of the observations
         self._ranges = [
@@ -435,7 +412,7 @@ class VectorEnvBatch(EnvBatch):
         if is_new:
             self._warn_outside_bounds(set(range(self.B)).difference(rows))
 
-    def advance(
+    def advance(  # noqa: PLR0912 - the usual cases of the innermost loop
         self, step: NamedArrayTuple, action: NumpyArrays, watch: Watch | None = None
     ) -> list[int]:
         """Step one vector environment after another.
@@ -447,7 +424,7 @@ class VectorEnvBatch(EnvBatch):
             self._write_into(step.observation)
         self.context.actions = action
         self.progress[ACTIVITY] = STEPPING
-        validate = self._validation.due()
+        validate = next(self._validated)
         ended: list[int] = []
         result: Any = None
         dtypes = self._dtypes
@@ -460,7 +437,10 @@ class VectorEnvBatch(EnvBatch):
                     check_batch(result, step[rows])
                 o, r, d, info = result
                 if watch is not None:
-                    self._watch_rows(watch, rows, action, r, d, info)
+                    for i, b in enumerate(range(rows.start, rows.stop)):
+                        if b not in self.held:
+                            own = info[i] if info else info
+                            watch(b, action[b], r[i].item(), bool(d[i]), own)
                 step.observation[rows] = o
                 step.reward[rows] = r
                 step.done[rows] = d
@@ -485,23 +465,6 @@ class VectorEnvBatch(EnvBatch):
         super()._write_into(observation)
         self._shapes = [shapes_of(observation[rows]) for _, rows in self._ranges]
         self._dtypes = [fitting_dtypes(leaf) for leaf in leaves_of(observation)]
-
-    def _action_space(self, b: int) -> Any:
-        return self.spaces.action
-
-    def _watch_rows(
-        self,
-        watch: Watch,
-        rows: slice,
-        action: NumpyArrays,
-        r: Array,
-        d: Array,
-        info: NamedArrayTuple,
-    ) -> None:
-        for i, b in enumerate(range(rows.start, rows.stop)):
-            if b not in self.held:
-                row_info = info[i] if info else info
-                watch(b, action[b], r[i].item(), bool(d[i]), row_info)
 
 
 def _fits(result: Any, shape: tuple[Any, ...], dtypes: Sequence[tuple[Any, ...]], n: int) -> bool:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,15 +139,13 @@ class EnvWorker:
         )
         self.collector = completed(collector, BaseCollector)
         self.collector.context = self.context
-        self._collect_batch = self.collector.collect_batch
+        self._collect_batch: Callable[..., Any] = self.collector.collect_batch
         if not str(type(self.collector).collect_batch.__module__).startswith("rlpyt."):
             self._collect_batch = custom_collectors.explained(self.collector, self.agent)
         if spec.on_fault is not None:
             from rlpyt.samplers.healing import breaks_of, marking_void
 
-            self._collect_batch = partial(
-                marking_void, self.collector, breaks_of(self.collector), self._collect_batch
-            )
+            self._collect_batch = marking_void(self.collector, self._collect_batch)
         self.has_begun = self._has_evaluated = False
         self.agent_inputs: Any = None
         self.traj_infos: list[Any] = []
@@ -267,30 +266,17 @@ class EnvWorker:
         assert CollectorCls is not None
         factory = traj_info_factory(spec.TrajInfoCls, spec.traj_info_kwargs)
         agent = self._agent_for(spec.eval_env_ranks)
-        self._eval_queue = _ListQueue()
+        self._eval_queue: SimpleQueue[Any] = SimpleQueue()
+        kwargs: dict[str, Any] = dict(
+            envs=self.eval_envs, agent=agent, TrajInfoCls=factory, max_T=spec.eval_max_T
+        )
         if "max_trajectories" in inspect.signature(CollectorCls).parameters:  # the serial one
-            total = None if spec.eval_quota is None else sum(spec.eval_quota)
-            made = CollectorCls(
-                envs=self.eval_envs,
-                agent=agent,
-                TrajInfoCls=factory,
-                max_T=spec.eval_max_T,
-                max_trajectories=total,
-            )
+            kwargs["max_trajectories"] = None if spec.eval_quota is None else sum(spec.eval_quota)
         else:
-            shared = {}
+            kwargs |= dict(rank=spec.rank, traj_infos_queue=self._eval_queue)
             if self.channel is not None:
-                shared = dict(sync=self.channel, step_buffer_np=self.channel.eval_step)
-            made = CollectorCls(
-                rank=spec.rank,
-                envs=self.eval_envs,
-                TrajInfoCls=factory,
-                traj_infos_queue=self._eval_queue,
-                max_T=spec.eval_max_T,
-                agent=agent,
-                **shared,
-            )
-        collector: BaseEvalCollector = completed(made, BaseEvalCollector)
+                kwargs |= dict(sync=self.channel, step_buffer_np=self.channel.eval_step)
+        collector: BaseEvalCollector = completed(CollectorCls(**kwargs), BaseEvalCollector)
         collector.context = self.context
         collector.env_ranks = spec.eval_env_ranks
         collector.quota = spec.eval_quota
@@ -410,10 +396,9 @@ class EnvWorker:
                     return [], True
                 return collector.run(n_steps), collector.satisfied
             finished = collector.collect_evaluation(itr)
-        queued: list[Any] = self._eval_queue.take()
-        seen = {id(info) for info in queued}
-        queued.extend(i for i in finished or [] if i is not None and id(i) not in seen)
-        return queued, True
+        queue = self._eval_queue
+        found = [*(queue.get() for _ in range(queue.qsize())), *(finished or [])]
+        return [*{id(info): info for info in found if info is not None}.values()], True
 
     def _begin_evaluation(self, itr: int) -> None:
         self._has_evaluated = True
@@ -501,21 +486,22 @@ class WorkerPayload:
     channel: ServerChannel | None = None
 
 
+def seed_process(worker: EnvWorkerSpec, agent: BaseAgent | None, share: bool = False) -> None:
+    """Seed a worker process, and initialize its agent, in shared memory if set."""
+    number = worker.env_ranks[0] // len(worker.env_ranks)  # among the workers of all ranks
+    set_seed(env_seed(worker.seed, number, "worker"))
+    if agent is not None:
+        more = dict(global_B=worker.global_B, env_ranks=worker.env_ranks)
+        agent.initialize(worker.examples.spaces, share_memory=share, **more)
+
+
 def build_env_worker(spec: ChildSpec) -> EnvWorker:
     """Build the environment worker of a worker process."""
     payload: WorkerPayload = spec.payload.value
     worker, agent = payload.env_worker, payload.agent
-    number = worker.env_ranks[0] // len(worker.env_ranks)  # among the workers of all ranks
-    set_seed(env_seed(worker.seed, number, "worker"))
-    if agent is not None:
-        agent.initialize(
-            worker.examples.spaces,
-            share_memory=False,
-            global_B=worker.global_B,
-            env_ranks=worker.env_ranks,
-        )
-        if payload.weights is not None:
-            agent.bind_shared_memory(payload.weights)
+    seed_process(worker, agent)
+    if agent is not None and payload.weights is not None:
+        agent.bind_shared_memory(payload.weights)
     progress = spec.progress.data  # a memoryview: written several times faster than an array
     return EnvWorker(worker, agent, payload.slots, progress, payload.channel)
 
@@ -547,23 +533,6 @@ def recorded_action(
         return None if eval_step is None else eval_step.action[row]
     except IndexError:  # custom collectors may count steps differently
         return None
-
-
-class _ListQueue:
-    """Queue for collectors that put their trajectories into a queue."""
-
-    def __init__(self) -> None:
-        self._items: list[Any] = []
-
-    def put(self, item: TrajInfo | None) -> None:
-        """Add an item, unless it is the sentinel ``None``."""
-        if item is not None:
-            self._items.append(item)
-
-    def take(self) -> list[Any]:
-        """Remove and return all items."""
-        items, self._items = self._items, []
-        return items
 
 
 def _state_of(env: Env | VectorEnv) -> Any:

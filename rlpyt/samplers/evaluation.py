@@ -143,11 +143,7 @@ class EvalCollector(BaseEvalCollector):
             assert self.agent is not None
             policy = LocalPolicy(self.agent, step, noise)
         self._rollout = Rollout(env_batch, step, policy, self._on_done, self._watch_step)
-        env_batch.release()
-        env_batch.forget_infos()
-        env_batch.reset(step.observation, range(env_batch.B))
-        self._rollout.begin_episodes(range(env_batch.B))
-        step.done[:] = False
+        self._rollout.start()
         self._t = 0
         self._infos = [self.TrajInfoCls() for _ in range(env_batch.B)]
         self._missing: list[float] = [*self.quota] if self.quota else [np.inf] * env_batch.B

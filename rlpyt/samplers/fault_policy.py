@@ -67,16 +67,6 @@ RAISE = FaultPolicy()
 RESTART = FaultPolicy("restart_env", "restart_worker", "restart_worker", "restart_run")
 
 
-def fault_policy(on_fault: Any) -> FaultPolicy | None:
-    """Return the policy of a sampler's ``on_fault``; ``None``: every fault ends the run.
-
-    Raises:
-        TypeError, ValueError: it is none, see `as_policy`.
-    """
-    policy = as_policy(on_fault)
-    return policy if policy.heals else None
-
-
 def as_policy(on_fault: Any) -> FaultPolicy:
     """Return the policy of an ``on_fault`` argument.
 

@@ -204,30 +204,29 @@ class Breaks:
         return end
 
 
-def marking_void(
-    collector: Any,
-    breaks: Breaks | None,
-    collect_batch: CollectBatch,
-    agent_inputs: Any,
-    traj_infos: Any,
-    itr: int,
-) -> tuple[Any, Any, list[Any]]:
-    """Fill a batch, and mark in ``env.void`` the rows of broken episodes and those of waiting."""
-    env = collector.samples_np.env
-    if breaks is not None:
-        breaks.found = []
-    inputs, infos, completed = collect_batch(agent_inputs, traj_infos, itr)
-    env.void[...] = False if collector.mid_batch_reset else valid_from_done(env.done) == 0
-    if breaks is None or not breaks.found:
+def marking_void(collector: Any, collect_batch: CollectBatch) -> CollectBatch:
+    """Return ``collect_batch`` that marks the rows of broken episodes and of waiting as void."""
+    breaks = breaks_of(collector)
+
+    def collect(agent_inputs: Any, traj_infos: Any, itr: int) -> tuple[Any, Any, list[Any]]:
+        env = collector.samples_np.env
+        if breaks is not None:
+            breaks.found = []
+        inputs, infos, completed = collect_batch(agent_inputs, traj_infos, itr)
+        env.void[...] = False if collector.mid_batch_reset else valid_from_done(env.done) == 0
+        if breaks is None or not breaks.found:
+            return inputs, infos, completed
+        if collector._stats is not None:
+            ends = np.argwhere(collector._ended.T).tolist()  # in the order of ``completed``
+            pairs = zip(completed, ends, strict=True)
+            completed = [info for info, (b, t) in pairs if (t, b) not in breaks.found]
+        for t, b in breaks.found:
+            ended = np.flatnonzero(env.done[:t, b])
+            first = ended[-1] + 1 if len(ended) else 0
+            void_rows(collector.samples_np, slice(first, t + 1), b)
         return inputs, infos, completed
-    if collector._stats is not None:
-        ends = np.argwhere(collector._ended.T).tolist()  # in the order of ``completed``
-        pairs = zip(completed, ends, strict=True)
-        completed = [info for info, (b, t) in pairs if (t, b) not in breaks.found]
-    for t, b in breaks.found:
-        ended = np.flatnonzero(env.done[:t, b])
-        void_rows(collector.samples_np, slice(ended[-1] + 1 if len(ended) else 0, t + 1), b)
-    return inputs, infos, completed
+
+    return collect
 
 
 def void_rows(samples: Any, steps: Any, columns: Any) -> None:

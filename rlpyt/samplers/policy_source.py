@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -191,13 +192,10 @@ class LocalPolicy:
 
     def write_into(self, samples: NamedArrayTuple | None) -> None:
         """Record bootstrap values in these columns from now on; ``None``: record none."""
-        self._samples = samples
-        self._bootstrap: Any = None  # an array, or a named tuple of arrays
-        self._timeout_value: Any = None
-        if samples is not None and "bootstrap_value" in samples.agent._fields:
-            self._bootstrap = samples.agent.bootstrap_value
-        if samples is not None and "timeout_value" in samples.agent._fields:
-            self._timeout_value = samples.agent.timeout_value
+        self._samples, agent = samples, None if samples is None else samples.agent
+        # Arrays, or named tuples of arrays.
+        self._bootstrap: Any = getattr(agent, "bootstrap_value", None)
+        self._timeout_value: Any = getattr(agent, "timeout_value", None)
 
     def begin(self, T: int) -> None:
         """Draw noise for a batch of T steps."""
@@ -297,13 +295,9 @@ class ServerChannel(NamedTuple):
     eval_step: NamedArrayTuple | None = None  # record of the evaluation environments
 
     @property
-    def stop_eval(self) -> _NeverSet:
+    def stop_eval(self) -> SimpleNamespace:
         """Return rlpyt's (2019) flag for custom collectors; it is never set here."""
-        return _NeverSet()
-
-
-class _NeverSet:
-    value = False
+        return SimpleNamespace(value=False)
 
 
 class ServedPolicy:

@@ -16,7 +16,7 @@ from rlpyt.processes.group import ChildGroup, Limits, Meanwhile
 from rlpyt.processes.ray import Cluster, RayActors, WithArrays, import_ray
 from rlpyt.processes.status import WorkerStatus, environment_status, fresh_progress
 from rlpyt.samplers.buffer import allocate_samples
-from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec
+from rlpyt.samplers.env_worker import EnvWorker, EnvWorkerSpec, seed_process
 from rlpyt.samplers.healing import spec_of_life
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.parallel.cpu.collectors import CpuEvalCollector, CpuResetCollector
@@ -25,7 +25,6 @@ from rlpyt.utils import serialize
 from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
-from rlpyt.utils.seed import env_seed, set_seed
 
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
@@ -129,18 +128,10 @@ class RaySampler(Sampler):
         self, specs: list[EnvWorkerSpec], serialized_agent: bytes, hardware: Hardware
     ) -> ChildGroup:
         agent = serialize.loads(serialized_agent)
-        agent_fields, env_fields = self.samples_np.agent._fields, self.samples_np.env._fields
+        fields = (*self.samples_np.agent._fields, *self.samples_np.env._fields)
+        optional = {x: x in fields for x in ("bootstrap_value", "final_observation", "void")}
         self._actors = ActorRecords(specs, self.slots, self._counts)
-        payloads = [
-            RayPayload(
-                env_worker=spec,
-                agent=agent,
-                bootstrap_value="bootstrap_value" in agent_fields,
-                final_observation="final_observation" in env_fields,
-                void="void" in env_fields,
-            )
-            for spec in specs
-        ]
+        payloads = [RayPayload(spec, agent, optional) for spec in specs]
         cpus = self.actor_options.get("num_cpus", 1) * len(specs)
         return RayWorkers(
             self.agent,
@@ -324,9 +315,7 @@ class RayPayload:
 
     env_worker: EnvWorkerSpec
     agent: BaseAgent  # not initialized
-    bootstrap_value: bool  # the batch has this field
-    final_observation: bool  # the batch has this field
-    void: bool  # the batch has this field
+    optional: dict[str, bool]  # fields that the batch may have; True: it has them
 
 
 class RayEnvWorker(EnvWorker):
@@ -371,23 +360,12 @@ def build_ray_env_worker(spec: ChildSpec) -> RayEnvWorker:
     """Build the environment worker of an actor."""
     payload: RayPayload = spec.payload.value
     worker, agent = spec_of_life(payload.env_worker, spec.life), payload.agent
-    set_seed(env_seed(worker.seed, worker.rank, "worker"))
-    agent.initialize(
-        worker.examples.spaces,
-        share_memory=True,  # new weights are written there
-        global_B=worker.global_B,
-        env_ranks=worker.env_ranks,
-    )
+    seed_process(worker, agent, share=True)  # new weights are written to shared memory
     share_weights(agent)
+    rows = len(worker.env_ranks)
     samples = allocate_samples(
-        worker.examples,
-        worker.batch_T,
-        len(worker.env_ranks),
-        payload.bootstrap_value,
-        False,
-        payload.final_observation,
-        payload.void,
+        worker.examples, worker.batch_T, rows, memory=False, **payload.optional
     )
     made = RayEnvWorker(worker, agent, [samples], spec.progress)
-    made.skips_batch = payload.void and spec.life > 0
+    made.skips_batch = payload.optional["void"] and spec.life > 0
     return made

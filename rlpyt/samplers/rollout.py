@@ -125,6 +125,14 @@ class Rollout:
         progress[STEP], progress[ACTIVITY] = -1, ACTING
         return t + 1
 
+    def start(self) -> None:
+        """Start episodes in all rows."""
+        self.env_batch.release()
+        self.env_batch.forget_infos()
+        self.env_batch.reset(self.step.observation, range(self.env_batch.B))
+        self.begin_episodes(range(self.env_batch.B))
+        self.step.done[:] = False
+
     def begin_episodes(self, rows: Sequence[int]) -> None:
         """Prepare these rows for a new episode: null action and reward, and set ``done``.
 

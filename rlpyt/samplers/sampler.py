@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits, Replied
 from rlpyt.processes.pipe import Pipes
@@ -46,6 +44,10 @@ if TYPE_CHECKING:
     from rlpyt.samplers.task_flow import TaskFlow
 
 
+def _of_worker(name: str) -> Any:
+    return AssignableProperty(lambda sampler: getattr(sampler._env_worker, name, None))
+
+
 class Sampler(BaseSampler):
     """A sampler whose ``layout`` determines where its environment workers and its agent are.
 
@@ -68,11 +70,6 @@ class Sampler(BaseSampler):
     _worker_faults: WorkerFaults | None = None  # None without ``on_fault``
     _n_void = _n_env_restarts = 0  # steps voided, and environments built anew, by faults so far
     _initialized = False  # True if ``initialize`` of this class has run
-
-    @staticmethod
-    def should_stop() -> bool:
-        """Return True to end an evaluation early; called between its chunks. Runners replace it."""
-        return False
 
     def initialize(
         self,
@@ -178,7 +175,16 @@ class Sampler(BaseSampler):
             self._worker_faults = WorkerFaults(self.on_fault, n_env_workers, draw)
             self._note_interruption = self._void_lost_columns  # type: ignore[method-assign]
         if self.layout.agent == "served":
-            self._server = self._build_server(specs)
+            from rlpyt.samplers.serving import ActionServer
+
+            self._server = ActionServer(
+                agent=self.agent,
+                specs=specs,
+                slots=self.slots,
+                layout=self.layout,
+                context=start_context(self.start_method),
+                progress=self.progress,
+            )
         if self.layout.processes:
             self._worker_group = self._start_workers(specs, serialized_agent, hardware)
             self._finalizer = weakref.finalize(self, self._worker_group.shutdown)
@@ -259,26 +265,6 @@ class Sampler(BaseSampler):
         """Return the maximum number of steps of each evaluation environment, 0 without any."""
         n_envs = -(-self.eval_n_envs // n_env_workers) * n_env_workers
         return self.eval_max_steps // n_envs if self.eval_max_steps and n_envs else 0
-
-    def _build_server(self, specs: list[EnvWorkerSpec]) -> ActionServer:
-        """Build the action server for these environment workers."""
-        from rlpyt.samplers.serving import ActionServer
-
-        return ActionServer(
-            agent=self.agent,
-            examples=self.examples,
-            slots=self.slots,
-            env_ranks=[spec.env_ranks for spec in specs],
-            eval_env_ranks=[spec.eval_env_ranks for spec in specs],
-            n_groups=self.layout.groups,
-            overlap=self.layout.overlap,
-            seed=self.seed,
-            global_B=specs[0].global_B,
-            eval_deterministic=self.eval_deterministic,
-            context=start_context(self.start_method),
-            progress=self.progress,
-            deterministic_acting=self.deterministic_acting,
-        )
 
     def _start_workers(
         self,
@@ -583,25 +569,9 @@ class Sampler(BaseSampler):
         """Return the number of worker processes."""
         return len(self.workers)
 
-    @AssignableProperty
-    def collector(self) -> Any:
-        """Return the collector, if it is in this process."""
-        return None if self._env_worker is None else self._env_worker.collector
-
-    @AssignableProperty
-    def eval_collector(self) -> Any:
-        """Return the evaluation collector, if it is in this process."""
-        return None if self._env_worker is None else self._env_worker.eval_collector
-
-    @AssignableProperty
-    def agent_inputs(self) -> Any:
-        """Return the next inputs of the agent, if the collector is in this process."""
-        return None if self._env_worker is None else self._env_worker.agent_inputs
-
-    @AssignableProperty
-    def traj_infos(self) -> Any:
-        """Return the trajectories in progress, if the collector is in this process."""
-        return None if self._env_worker is None else self._env_worker.traj_infos
+    # Attributes of the environment worker in this process, else None.
+    collector, eval_collector = _of_worker("collector"), _of_worker("eval_collector")
+    agent_inputs, traj_infos = _of_worker("agent_inputs"), _of_worker("traj_infos")
 
     def shutdown(self) -> None:
         """Close environments and stop workers."""
@@ -616,13 +586,7 @@ class Sampler(BaseSampler):
 
 def _first_occurrences(kwargs: list[dict[str, Any]]) -> list[bool]:
     """Return True for each dictionary that differs from all before it."""
-    distinct: list[dict[str, Any]] = []
-    is_first = []
-    for settings in kwargs:
-        is_first.append(not any(_equal(settings, other) for other in distinct))
-        if is_first[-1]:
-            distinct.append(settings)
-    return is_first
+    return [not any(_equal(own, other) for other in kwargs[:i]) for i, own in enumerate(kwargs)]
 
 
 def _equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -636,9 +600,7 @@ def _quotas(total: int | None, n_envs: int) -> list[int] | None:
     """Divide ``total`` episodes evenly; return ``None`` without a total or without environments."""
     if total is None or not n_envs:
         return None
-    counts = np.full(n_envs, total // n_envs)
-    counts[: total % n_envs] += 1
-    return [int(n) for n in counts]
+    return [total // n_envs + (i < total % n_envs) for i in range(n_envs)]
 
 
 def _count_check(progress: Progress) -> None:

@@ -39,7 +39,6 @@ class SamplerProcessPayload:
     stop: np.ndarray[Any, Any]  # [1] uint8, shared: set by the parent to end an evaluation early
     semaphores: str  # prefix of the names of the process's semaphores
     hardware: Hardware
-    envs: status.ChildEnvs
     text_outputs: Sequence[str]  # files of the log
     heartbeat: Path | None  # file with what the workers do
 
@@ -148,4 +147,14 @@ def sampler_process_status(spec: ChildSpec) -> status.WorkerStatus:
     """Return the status of a sampler process; called by its parent."""
     payload: SamplerProcessPayload = spec.payload.value
     action = recorded_action(spec.progress, payload.slots)
-    return status.environment_status(spec.progress, payload.envs, action)
+    sampler: Any = payload.sampler
+    B, n_eval = sampler.batch_spec.B, sampler.eval_n_envs
+    envs = status.ChildEnvs(
+        EnvCls=sampler.EnvCls,
+        env_kwargs=sampler.env_kwargs,
+        env_ranks=list(range(spec.rank * B, (spec.rank + 1) * B)),
+        eval_env_kwargs=sampler.eval_env_kwargs or [],
+        eval_env_ranks=list(range(n_eval)),
+        seed=payload.settings["seed"],
+    )
+    return status.environment_status(spec.progress, envs, action)

@@ -37,6 +37,8 @@ from rlpyt.utils.synchronize import SEMAPHORES, forget_names
 
 if TYPE_CHECKING:
     from rlpyt.agents.base import BaseAgent
+    from rlpyt.samplers.env_worker import EnvWorkerSpec
+    from rlpyt.samplers.layout import SamplerLayout
 
 Array = np.ndarray[Any, Any]
 
@@ -62,58 +64,39 @@ class ActionServer:
 
     Args:
         agent: initialized agent.
-        examples: complete examples of one step.
+        specs: specification of each worker, with examples of a step, and settings of the run.
         slots: the batch [T, B], or several batches that are filled in turn.
-        env_ranks, eval_env_ranks: global indices of each worker's environments.
-        n_groups: number of groups of workers.
-        overlap: see ``serve``.
-        seed: seed of the action noise.
-        global_B: number of environments in the whole run.
-        eval_deterministic: take the most likely action in evaluations.
+        layout: number of groups of workers, and whether they overlap, see ``serve``.
         context: multiprocessing context of the workers.
         progress: activity numbers of this process (``processes.status``).
-        deterministic_acting: act in tiles (``samplers.tiles``).
     """
 
     def __init__(
         self,
         agent: BaseAgent,
-        examples: AttrDict,
+        specs: Sequence[EnvWorkerSpec],
         slots: Sequence[Any],
-        env_ranks: Sequence[Sequence[int]],
-        eval_env_ranks: Sequence[Sequence[int]],
-        n_groups: int,
-        overlap: bool,
-        seed: int,
-        global_B: int,
-        eval_deterministic: bool,
+        layout: SamplerLayout,
         context: BaseContext,
         progress: Progress | None = None,
-        deterministic_acting: bool = False,
     ) -> None:
-        self.agent, self.examples, self.slots = agent, examples, slots
+        self.agent, self.slots, self._specs, self._layout = agent, slots, specs, layout
+        self.seed, self.examples = specs[0].seed, specs[0].examples
         self.progress = fresh_progress() if progress is None else progress
-        self.overlap, self.seed = overlap, seed
-        self.eval_deterministic = eval_deterministic
         self.evaluations = 0
         self._slot = 0
-        self._deterministic_acting = deterministic_acting
         self._tiled: dict[tuple[int, bool], ActingAgent] = {}  # by (group, evaluation)
-        self._env_ranks, self._eval_env_ranks = env_ranks, eval_env_ranks
-        self._n_groups = n_groups
         self.channels = self._build_channels(context)
-        self.groups = [self._group(i) for i in range(n_groups)]
+        self.groups = [self._group(i) for i in range(layout.groups)]
         self._eval_groups: list[Group] = []
-        all_ranks = [rank for ranks in env_ranks for rank in ranks]
-        agent.collector_initialize(global_B=global_B, env_ranks=all_ranks)
+        all_ranks = [rank for spec in specs for rank in spec.env_ranks]
+        agent.collector_initialize(global_B=specs[0].global_B, env_ranks=all_ranks)
         agent.reset()
 
     def _build_channels(self, context: BaseContext) -> list[ServerChannel]:
-        arena, W = Arena(), len(self._env_ranks)
-        rows, eval_rows = len(self._env_ranks[0]), len(self._eval_env_ranks[0])
-        self.step_buffer_pyt, self.step_buffer_np = build_step_buffer(
-            self.examples, W * rows, arena
-        )
+        arena, W, first = Arena(), len(self._specs), self._specs[0]
+        rows, eval_rows = len(first.env_ranks), len(first.eval_env_ranks)
+        self.step_buffer_np = build_step_buffer(self.examples, W * rows, arena)[1]
         eval_step = build_step_buffer(self.examples, max(1, W * eval_rows), arena)[1]
         self._eval_step = eval_step
         self._final: NumpyArrays | None = None
@@ -140,15 +123,16 @@ class ActionServer:
 
     def _group(self, i: int, evaluation: bool = False) -> Group:
         """Build group i, the workers i * n to (i + 1) * n, whose rows are contiguous."""
-        n = len(self.channels) // self._n_groups
+        n = len(self.channels) // self._layout.groups
         workers = range(i * n, (i + 1) * n)
-        env_ranks = self._eval_env_ranks if evaluation else self._env_ranks
-        ranks = [rank for worker in workers for rank in env_ranks[worker]]
+        specs = [self._specs[worker] for worker in workers]
+        env_ranks = [spec.eval_env_ranks if evaluation else spec.env_ranks for spec in specs]
+        ranks = [rank for own in env_ranks for rank in own]
         rows = slice(i * len(ranks), (i + 1) * len(ranks))
         shared = (self._eval_step if evaluation else self.step_buffer_np)[rows]
         step = StepRecord(env_info=None, **dict(shared.items()))
         agent: ActingAgent = self.agent
-        if self._deterministic_acting:
+        if specs[0].deterministic_acting:
             key = i, evaluation
             if key not in self._tiled:
                 self._tiled[key] = tiled(self.agent, ranks, rows.start)
@@ -176,7 +160,7 @@ class ActionServer:
             self._slot = slot
         with torch.inference_mode():
             T = len(samples.env.reward)
-            serve(self.groups, T, replied, self.overlap, may_end, note=self._note)
+            serve(self.groups, T, replied, self._layout.overlap, may_end, note=self._note)
 
     def _note(self, t: int) -> None:
         self.progress[STEP] = t
@@ -185,11 +169,13 @@ class ActionServer:
         """Act for n steps of an evaluation."""
         if first:
             self.evaluations += 1
-            self.agent.deterministic = self.eval_deterministic
+            self.agent.deterministic = self._specs[0].eval_deterministic
             self.agent.eval_mode(itr)
-            self._eval_groups = [self._group(i, True) for i in range(self._n_groups)]
+            self._eval_groups = [self._group(i, True) for i in range(self._layout.groups)]
         with torch.inference_mode():
-            serve(self._eval_groups, n, replied, self.overlap, may_end=True, note=self._note)
+            serve(
+                self._eval_groups, n, replied, self._layout.overlap, may_end=True, note=self._note
+            )
 
     def drain(self) -> None:
         """Set all semaphores to zero after a command."""
@@ -210,7 +196,7 @@ class ActionServer:
     def start_anew(self, seed: int) -> None:
         """Act for new episodes, with the noise of another seed."""
         self.seed = seed
-        self.groups = [self._group(i) for i in range(self._n_groups)]
+        self.groups = [self._group(i) for i in range(self._layout.groups)]
         self.agent.reset()
 
     def state_dict(self) -> dict[str, Any]:
@@ -272,7 +258,13 @@ class Group:
             while rank not in self._ended and not obs_ready.acquire(True, POLL_S):
                 if replied(rank) and not obs_ready.acquire(False):  # may be released just now
                     if not may_end:
-                        raise _ended_early(rank, t - 1, T)
+                        raise WorkerError(
+                            f"worker {rank} ended its batch after {max(t - 1, 0)} of {T} steps: "
+                            "its collector must release obs_ready once before the first step and "
+                            "once after every step.",
+                            worker=rank,
+                            step=t - 1,
+                        )
                     self._ended.add(rank)
 
     def begin(self, T: int) -> None:
@@ -360,12 +352,3 @@ def serve(
     for group in groups:
         group.wait(T, T, replied, may_end)
         group.finish(T)
-
-
-def _ended_early(rank: int, t: int, T: int) -> WorkerError:
-    return WorkerError(
-        f"worker {rank} ended its batch after {max(t, 0)} of {T} steps: its collector must release "
-        "obs_ready once before the first step and once after every step.",
-        worker=rank,
-        step=t,
-    )

@@ -2,14 +2,15 @@
 
 numpy would accept many errors silently: a number fills a whole row, ``None`` becomes NaN, "False"
 is true. Full validation costs more than some environments' steps, so shapes and ``done`` are
-checked at every step, everything else at some steps (``steps_until_validation``) and at the end of
+checked at every step, everything else at some steps (``validated_steps``) and at the end of
 episodes, and NaN and infinity once per batch (``first_not_finite``).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,9 +35,13 @@ FINITE_REMEDY = (
 )
 
 
-def steps_until_validation(n_validations: int) -> int:
-    """Return the number of steps to skip after n validations: few at first, later many."""
-    return int(min(2**n_validations, MAX_INTERVAL)) - 1
+def validated_steps() -> Iterator[bool]:
+    """Yield True for each step to be fully validated: at first many, later few."""
+    interval = 1
+    while True:
+        yield True
+        yield from itertools.repeat(False, interval - 1)
+        interval = min(2 * interval, MAX_INTERVAL)
 
 
 def check_step(result: EnvStep, record: NamedArrayTuple) -> None:
@@ -203,7 +208,7 @@ class CategoryCheck:
     """
 
     def __init__(self, space: Any, record: NumpyArrays) -> None:
-        self._parts: list[tuple[str, Any, Array, Array, Any]] = []
+        self.parts: list[tuple[str, Any, Array, Array, Any]] = []
         shapes, leaves = leaf_shapes(marked_shape(space)), leaves_of(record)
         rows = zip(leaf_spaces(space), shapes, leaves) if len(shapes) == len(leaves) else ()
         for (path, part), shape, leaf in rows:
@@ -211,18 +216,13 @@ class CategoryCheck:
                 # As unsigned numbers, negative ones are too large: one comparison is enough.
                 unsigned = leaf.view(np.dtype(f"u{leaf.dtype.itemsize}"))
                 highest = np.reshape(np.array(shape.sizes, unsigned.dtype) - 1, shape)
-                self._parts.append((f"observation{path}", part, leaf, unsigned, highest))
-
-    @property
-    def needed(self) -> bool:
-        """Return True if there are category numbers."""
-        return bool(self._parts)
+                self.parts.append((f"observation{path}", part, leaf, unsigned, highest))
 
     def first_row(self) -> int | None:
         """Return the first row [B] with a number outside its space; ``None``: there is none."""
         found = [
             int(np.flatnonzero(outside.reshape(len(outside), -1).any(1))[0])
-            for _, _, _, unsigned, highest in self._parts
+            for _, _, _, unsigned, highest in self.parts
             if (outside := unsigned > highest).any()
         ]
         return min(found, default=None)
@@ -231,7 +231,7 @@ class CategoryCheck:
         """Return the error about row b."""
         path, part, leaf = next(
             (path, part, leaf)
-            for path, part, leaf, unsigned, highest in self._parts
+            for path, part, leaf, unsigned, highest in self.parts
             if (unsigned[b] > highest).any()
         )
         value = leaf[b] + getattr(part, "start", 0)  # as the environment returned it
@@ -250,7 +250,7 @@ class BoundsCheck:
     """
 
     def __init__(self, space: Any, record: NumpyArrays) -> None:
-        self._parts: list[tuple[str, Array, Array, Array, Any]] = []
+        self.parts: list[tuple[str, Array, Array, Array, Any]] = []
         spaces, leaves = leaf_spaces(space), leaves_of(record)
         for (path, part), leaf in zip(spaces, leaves) if len(spaces) == len(leaves) else ():
             low, high = getattr(part, "low", None), getattr(part, "high", None)
@@ -267,12 +267,7 @@ class BoundsCheck:
             if np.isfinite(low).any() or np.isfinite(high).any():
                 # Bounds may be rounded to float32.
                 tolerance = BOUNDS_TOLERANCE * np.maximum(np.maximum(*finite), 1)
-                self._parts.append((f"observation{path}", leaf, low, high, tolerance))
-
-    @property
-    def needed(self) -> bool:
-        """Return True if there are finite bounds."""
-        return bool(self._parts)
+                self.parts.append((f"observation{path}", leaf, low, high, tolerance))
 
     def first(self, ignored: Collection[int]) -> tuple[int, str] | None:
         """Return (row, message) of the first number outside its bounds; ``None``: there is none.
@@ -280,7 +275,7 @@ class BoundsCheck:
         Args:
             ignored: rows without an observation.
         """
-        for path, leaf, low, high, tolerance in self._parts:
+        for path, leaf, low, high, tolerance in self.parts:
             outside = (leaf < low - tolerance) | (leaf > high + tolerance)
             outside &= np.isfinite(leaf)  # others are errors
             outside[list(ignored)] = False

@@ -447,14 +447,10 @@ class TensorSampler(Sampler):
             raise TypeError(
                 f"CollectorCls must be a subclass of TensorCollector, got {self.CollectorCls}."
             )
-        defaults = {
-            "curriculum": None,
-            "deterministic_acting": False,
-            "on_fault": None,
-            "TrajInfoCls": TrajInfo,
-        }
-        given = {name: getattr(self, name) for name in defaults}
-        wrong = [name for name in defaults if given[name] is not defaults[name]]
+        defaults: dict[str, Any] = dict(
+            curriculum=None, deterministic_acting=False, on_fault=None, TrajInfoCls=TrajInfo
+        )
+        wrong = [name for name, default in defaults.items() if getattr(self, name) is not default]
         for name in ("env_kwargs", "eval_env_kwargs"):
             if not isinstance(getattr(self, name) or {}, Mapping):
                 wrong.append(name)

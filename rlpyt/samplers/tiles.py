@@ -354,10 +354,8 @@ def _rows(leaf: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
 
 def _joined(parts: list[Any], dim: int) -> Any:
     """Join trees of tensors along a dimension."""
-    if len(parts) == 1 or parts[0] is None:
+    if len(parts) == 1:
         return parts[0]
-    if not isinstance(parts[0], tuple):
-        return torch.cat(parts, dim)
     leaves = [iter(leaves_of(part)) for part in parts]
     return buffer_func(parts[0], lambda _: torch.cat([next(leaf) for leaf in leaves], dim))
 
@@ -371,15 +369,10 @@ def _set_state(memory: RecurrentMemory, state: Tensors | None) -> None:
 
 def _mixed(a: object, b: object, parity: int) -> Any:
     """Return the rows of ``a`` whose index has this parity, and the other rows of ``b``."""
-    others = iter(leaves_of(b))
-
-    def mix(leaf: Any) -> Any:
-        other = next(others)
-        mixed = other.clone() if isinstance(other, torch.Tensor) else other.copy()
-        mixed[parity::2] = leaf[parity::2]
-        return mixed
-
-    return buffer_func(a, mix)
+    mixed = buffer_func(b, copy.copy)
+    for leaf, other in zip(leaves_of(mixed), leaves_of(a)):
+        leaf[parity::2] = other[parity::2]
+    return mixed
 
 
 def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: Array) -> Any:

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from rlpyt.samplers.collections import TrajInfo
 
 Array = np.ndarray[Any, Any]
+COLUMNS: dict[str, tuple[str, Any]] = {  # of `TrajInfo`: key in saved states, dtype
+    "Length": ("length", np.int64),
+    "Return": ("return", np.float64),
+    "NonzeroRewards": ("nonzero", np.int64),
+    "DiscountedReturn": ("discounted", np.float64),
+}
 
 
 class BatchTrajStats:
@@ -23,10 +29,10 @@ class BatchTrajStats:
 
     def __init__(self, traj_infos: Sequence[Any], discount: float) -> None:
         self._discount = discount
-        self.length = np.array([info.Length for info in traj_infos], np.int64)
-        self.return_ = np.array([info.Return for info in traj_infos], np.float64)
-        self.nonzero = np.array([info.NonzeroRewards for info in traj_infos], np.int64)
-        self.discounted = np.array([info.DiscountedReturn for info in traj_infos], np.float64)
+        self._sums = {  # of trajectories in progress, [B]
+            name: np.array([info[name] for info in traj_infos], dtype)
+            for name, (_, dtype) in COLUMNS.items()
+        }
 
     def add(self, reward: Array, ended: Array, new_info: Callable[[], Any]) -> list[Any]:
         """Add a batch; return the trajectories that ended, sorted by environment, then time.
@@ -47,47 +53,31 @@ class BatchTrajStats:
         env = starts // T
         first = starts == env * T  # continues the last batch
         length = stops - starts
-        carried = np.where(first, self.length[env], 0)
+        carried = np.where(first, self._sums["Length"][env], 0)
         age = np.arange(B * T) - np.repeat(starts - carried, length)
         weighted = r if self._discount == 1 else r * self._discount**age
-        segment = {
-            "Length": length + carried,
-            "Return": np.add.reduceat(r, starts) + first * self.return_[env],
-            "NonzeroRewards": np.add.reduceat((r != 0).astype(np.int64), starts)
-            + first * self.nonzero[env],
-            "DiscountedReturn": np.add.reduceat(weighted, starts) + first * self.discounted[env],
-        }
+        segment = {"Length": length + carried}
+        steps = {"Return": r, "NonzeroRewards": (r != 0).astype(np.int64)}
+        for name, x in {**steps, "DiscountedReturn": weighted}.items():
+            segment[name] = np.add.reduceat(x, starts) + first * self._sums[name][env]
         done = np.isin(stops - 1, ends)
-        self._carry(segment, env, stops % T == 0, done)
+        last = stops % T == 0
+        for name, own in self._sums.items():
+            own[env[last]] = segment[name][last] * ~done[last]
         rows = zip(*(values[done].tolist() for values in segment.values()), strict=True)
         empty = new_info()
         cls: Any = type(empty)
         numbers = dict(empty)
         return [_filled(cls.__new__(cls), numbers, segment, row) for row in rows]
 
-    def _carry(self, segment: dict[str, Array], env: Array, last: Array, done: Array) -> None:
-        """Keep the sums of each environment's last segment, or zero if the trajectory ended."""
-        unfinished = ~done[last]
-        self.length[env[last]] = segment["Length"][last] * unfinished
-        self.return_[env[last]] = segment["Return"][last] * unfinished
-        self.nonzero[env[last]] = segment["NonzeroRewards"][last] * unfinished
-        self.discounted[env[last]] = segment["DiscountedReturn"][last] * unfinished
-
     def state_dict(self) -> dict[str, Array]:
         """Return the sums of trajectories in progress."""
-        return {
-            "length": self.length.copy(),
-            "return": self.return_.copy(),
-            "nonzero": self.nonzero.copy(),
-            "discounted": self.discounted.copy(),
-        }
+        return {key: self._sums[name].copy() for name, (key, _) in COLUMNS.items()}
 
     def load_state_dict(self, state: dict[str, Array]) -> None:
         """Load a state from ``state_dict``."""
-        self.length[:] = state["length"]
-        self.return_[:] = state["return"]
-        self.nonzero[:] = state["nonzero"]
-        self.discounted[:] = state["discounted"]
+        for name, (key, _) in COLUMNS.items():
+            self._sums[name][:] = state[key]
 
 
 def _filled(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.utils.buffer import NumpyArrays, buffer_func, numpify_buffer
+from rlpyt.utils.buffer import buffer_func, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple
 
 
@@ -150,8 +150,8 @@ class TrajectoryCutter:
             self._open = [_Open([], self._first) for _ in range(B)]
         if len(self._open) != B:
             raise ValueError(f"samples must have {len(self._open)} environments, got {B}.")
-        steps = _Steps(env.observation, agent.action, env.reward, env.env_info, agent.agent_info)
-        self._bootstrap = buffer_func(_field(agent, "bootstrap_value"), np.copy)
+        steps = env.observation, agent.action, env.reward, env.env_info, agent.agent_info
+        self._bootstrap = buffer_func(getattr(agent, "bootstrap_value", None), np.copy)
         finished = []
         for b in range(B):
             start = 0
@@ -165,11 +165,11 @@ class TrajectoryCutter:
         return finished
 
     def _ended(self, samples: NamedArrayTuple, t: int, b: int) -> Trajectory:
-        timeout = _field(samples.env.env_info, "timeout")
+        timeout = getattr(samples.env.env_info, "timeout", None)
         timed_out = timeout is not None and bool(timeout[t, b])
-        value = _field(samples.agent, "timeout_value")
+        value = getattr(samples.agent, "timeout_value", None)
         last_value = None if value is None else float(value[t, b])
-        last = _field(samples.env, "final_observation") if timed_out else None
+        last = getattr(samples.env, "final_observation", None) if timed_out else None
         return _trajectory(
             self._open[b],
             b,
@@ -185,7 +185,11 @@ class TrajectoryCutter:
         for b, open_ in enumerate(self._open):
             if open_.pieces:
                 value = None if self._bootstrap is None else float(self._bootstrap[0, b])
-                cut.append(_trajectory(open_, b, False, False, None, value))
+                cut.append(
+                    _trajectory(
+                        open_, b, reach_terminal=False, reach_time_limit=False, last_value=value
+                    )
+                )
                 self._open[b] = _Open([], False)
         return cut
 
@@ -202,51 +206,18 @@ def cut_trajectories(samples: NamedArrayTuple, from_start: bool = False) -> list
     return sorted(found, key=lambda trajectory: trajectory.env)  # stable: ends come last
 
 
-class _Steps(NamedTuple):
-    observation: Any
-    action: Any
-    reward: Any
-    env_info: Any
-    agent_info: Any
-
-
 class _Open(NamedTuple):
     pieces: list[Any]
     from_start: bool
 
 
-def _copied(steps: _Steps, start: int, stop: int, b: int) -> list[Any]:
+def _copied(steps: Iterable[Any], start: int, stop: int, b: int) -> list[Any]:
     return [buffer_func(tree, lambda x: x[start:stop, b].copy()) for tree in steps]
 
 
-def _trajectory(
-    open_: _Open,
-    b: int,
-    reach_terminal: bool,
-    reach_time_limit: bool,
-    last_observation: NumpyArrays | None,
-    last_value: float | None,
-) -> Trajectory:
-    columns: Any = (_joined(trees) for trees in zip(*open_.pieces, strict=True))
-    observations, actions, rewards, env_info, agent_info = columns
-    return Trajectory(
-        observations,
-        actions,
-        rewards,
-        env_info,
-        agent_info,
-        b,
-        open_.from_start,
-        reach_terminal,
-        reach_time_limit,
-        last_observation,
-        last_value,
-    )
-
-
-def _field(record: NamedArrayTuple, name: str) -> Any:
-    """Return an optional field of a batch, ``None`` if it is missing."""
-    return getattr(record, name, None)
+def _trajectory(open_: _Open, b: int, **end: Any) -> Trajectory:
+    steps: list[Any] = [_joined(trees) for trees in zip(*open_.pieces, strict=True)]
+    return Trajectory(*[*steps, b, open_.from_start], **end)
 
 
 def _joined(trees: Sequence[Any]) -> Any:

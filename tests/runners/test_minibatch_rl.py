@@ -303,8 +303,10 @@ def test_subclass_hooks_of_old_code_are_called(tmp_path):
     [
         (dict(n_itr=0), ValueError, "n_steps=0"),
         (dict(seed=-1), ValueError, "seed=-1"),
-        (dict(seed=1.5), TypeError, "^seed "),
+        (dict(seed=1.5), TypeError, "^seed=1.5 "),
         (dict(log_interval_steps=-1), ValueError, "log_interval_steps=-1"),
+        (dict(checkpoint_interval_steps=-3), ValueError, "checkpoint_interval_steps=-3"),
+        (dict(checkpoint_interval_steps="1e5"), TypeError, "checkpoint_interval_steps='1e5'"),
     ],
 )
 def test_bad_arguments_are_refused(kwargs, error, message):

@@ -38,7 +38,7 @@ MESSAGES = {
     "seed": (
         TypeError,
         lambda: runner(seed=1.5),
-        "seed must be an integer, got 1.5 of type float.",
+        "seed=1.5 must be a whole number of at least 0.",
     ),
     "hook that is never called": (
         TypeError,

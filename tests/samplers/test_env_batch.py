@@ -1,6 +1,7 @@
 """Env batches check the shape of every observation before numpy can broadcast it."""
 
 import copy
+import itertools
 from collections import namedtuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_the_shape_of_every_leaf_is_checked_in_every_step(Batch, Env, make, path
     )
     for _ in range(2):
         env_batch.advance(step, step.action)
-    env_batch._validation._steps_left = 10  # everything else is checked at some steps only
+    env_batch._validated = itertools.repeat(False)  # everything else is checked at some steps only
     message = rf"{path} has shape \((3, )?{n_later},?\), expected \((3, )?2,?\)"
     with pytest.raises(ValueError, match=message):
         env_batch.advance(step, step.action)
@@ -89,7 +90,7 @@ def recorded_by(*observations):
         StepRecord(observations[0], np.int64(0), np.float32(0), np.bool_(0), None, None), 1
     )
     for _ in observations:
-        env_batch._validation._steps_left = 0 if env_batch._step is None else 10
+        env_batch._validated = itertools.repeat(env_batch._step is None)
         env_batch.advance(step, step.action)
         yield copy.deepcopy(step.observation[0])
 

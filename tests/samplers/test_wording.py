@@ -59,7 +59,7 @@ MESSAGES = {
     "seed": (
         ValueError,
         lambda: start(seed=-1),
-        "seed=-1 must be in [0, 2**64).",
+        "seed=-1 must be at least 0.",
     ),
     "not initialized": (
         RuntimeError,

@@ -13,7 +13,7 @@ from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.heartbeat import heartbeat_path, remove_heartbeat
 from rlpyt.processes.pipe import Pipes
-from rlpyt.processes.status import ChildEnvs, allocate_progress
+from rlpyt.processes.status import allocate_progress
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.sampler_process import (
@@ -142,7 +142,6 @@ class AsyncSamplerMixin(BaseSampler):
                 stop=self._stop,
                 semaphores=f"/mp{secrets.token_hex(4)}",
                 hardware=process_hardware,
-                envs=self._envs_of(i, each),
                 text_outputs=logger.get_text_outputs(),
                 heartbeat=heartbeat_path(run_dir, f"sampler_{i}") if run_dir else None,
             )
@@ -175,36 +174,20 @@ class AsyncSamplerMixin(BaseSampler):
             sampler_process_status,
             limits,
             Pipes(self.start_method),
-            poll=self._wait,
+            poll=lambda: self.interrupt(),  # noqa: PLW0108 - replaced later
             cleanup=cleanup,
         )
         forget_names([self._mailbox.lock])
         self._note_statistics(self._call("statistics"))
         self._fixed = frozenset({*self.arguments(), "batch_spec"})
 
-    def _envs_of(self, rank: int, batch_B: int) -> ChildEnvs:
-        """Describe the environments of a sampler process."""
-        eval_ranks = list(range(0 if rank else self.eval_n_envs))
-        return ChildEnvs(
-            EnvCls=self.EnvCls,
-            env_kwargs=self._kwargs_of(rank, batch_B),
-            env_ranks=list(range(rank * batch_B, (rank + 1) * batch_B)),
-            eval_env_kwargs=self._eval_kwargs_by_env(len(eval_ranks)),
-            eval_env_ranks=eval_ranks,
-            seed=self.seed,
-        )
-
-    def _kwargs_of(self, rank: int, batch_B: int) -> list[dict[str, Any]]:
-        """Return the keyword arguments of each environment of a sampler process."""
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
-        return kwargs[rank * batch_B : (rank + 1) * batch_B]
-
     def _sampler_of(self, rank: int, batch_B: int) -> Any:
         """Construct the sampler of a sampler process."""
+        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
         sampler = self.SamplerCls(
             **self.arguments()
             | dict(
-                env_kwargs=self._kwargs_of(rank, batch_B),
+                env_kwargs=kwargs[rank * batch_B : (rank + 1) * batch_B],
                 batch_B=batch_B,
                 eval_n_envs=0 if rank else self.eval_n_envs,
                 eval_env_kwargs=None
@@ -214,14 +197,6 @@ class AsyncSamplerMixin(BaseSampler):
         )
         sampler.start_timeout_s = self.start_timeout_s
         return sampler
-
-    def _wait(self) -> None:
-        self.interrupt()
-
-    @staticmethod
-    def should_stop() -> bool:
-        """Return True to end an evaluation early; called during one. Runners replace it."""
-        return False
 
     @staticmethod
     def interrupt() -> None:

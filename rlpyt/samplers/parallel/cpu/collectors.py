@@ -18,9 +18,6 @@ class CpuWaitResetCollector(Collector):
 
     mid_batch_reset = False
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-
 
 class CpuEvalCollector(EvalCollector):
     """Evaluation with the agent in the worker."""

@@ -18,9 +18,6 @@ class GpuWaitResetCollector(Collector):
 
     mid_batch_reset = False
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-
 
 class GpuEvalCollector(EvalCollector):
     """Evaluation with the agent in an action server."""
