@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -66,7 +65,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
     from rlpyt.agents.spaces import is_discrete, is_image
 
     agent = options.agent
-    model, args = map(_with_nonlinearities, (agent.model, agent.args))
+    model, args = map(_with_classes, (agent.model, agent.args))
     options = replace(options, agent=replace(agent, model=model, args=args))
     chosen, image = options.agent, is_image(env_spaces.observation)
     base, algo_name = base_algorithm(options.algo_name), label(options.algo_name)
@@ -153,25 +152,6 @@ def prepare_resumed(agent: Any, checkpoints: Path) -> None:
         use_saved_convolutions(agent, saved_shapes(checkpoints))
 
 
-def collector_kwargs(options: RunOptions) -> dict[str, Any]:
-    """Return sampler arguments for the collector, if the algorithm needs a special one.
-
-    Raises:
-        ValueError: the collector does not support the other options.
-    """
-    if base_algorithm(options.algo_name) not in EVOLUTION:
-        return {}
-    from rlpyt.es.collector import PopulationCollector
-
-    sampler = options.sampler
-    if sampler.asynchronous or options.ranks > 1 or sampler.kind not in LOCAL_AGENTS:
-        raise ValueError(
-            f"{label(options.algo_name)} evaluates candidates in one process or in workers. Use "
-            "the sampler serial, cpu or ray, not asynchronous, and ranks=1."
-        )
-    return {"CollectorCls": PopulationCollector}
-
-
 def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     from rlpyt.agents.dqn.vector import AGENTS, dqn_agent_for
 
@@ -191,7 +171,9 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     kwargs = _agent_kwargs(options, AGENTS[kind][image])
     if chosen.noisy:
         model_kwargs["noisy"] = True
-        if not _has_custom_epsilon(options):  # noisy layers explore without epsilon
+        own, presets = chosen.args.items(), _preset_args(options)
+        custom = (k for k, v in own if k in EPSILONS and all(x.get(k) != v for x in presets))
+        if not any(custom):  # noisy layers explore without epsilon
             kwargs |= {"eps_init": 0.0, "eps_final": 0.0}
     return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
 
@@ -257,15 +239,6 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
     return {**args, **groups, **_model_class(options)}
 
 
-def _has_custom_epsilon(options: RunOptions) -> bool:
-    """Return True if a schedule of epsilon was given that is not the one of a preset."""
-    presets = _preset_args(options)
-    return any(
-        name in EPSILONS and not any(args.get(name) == value for args in presets)
-        for name, value in options.agent.args.items()
-    )
-
-
 def _preset_args(options: RunOptions) -> list[dict[str, Any]]:
     """Return the agent's arguments of every preset of this algorithm."""
     from rlpyt.experiments.presets.families import FAMILIES
@@ -305,37 +278,20 @@ def _model_kwargs(
     model = dict(options.agent.model)
     if known is None and "hidden_sizes" in model:  # of models of images they have another name
         model[sizes] = model.pop("hidden_sizes")
-    return {**model, **_encoders(options), **memory, **model_kwargs}
+    return {**model, **memory, **model_kwargs}
 
 
-def _encoders(options: RunOptions) -> dict[str, Any]:
-    """Return the model's arguments ``encoder`` and ``encoders``, with classes for their names."""
-    found = {}
-    if (encoder := options.agent.model.get("encoder")) is not None:
-        found["encoder"] = _with_class(encoder)
-    if isinstance(encoders := options.agent.model.get("encoders"), Mapping):
-        found["encoders"] = {part: _with_class(one) for part, one in encoders.items()}
-    return found
+def _with_classes(value: Any, kind: str = "") -> Any:
+    """Return a model's arguments with classes for names "module:Class" of layers, at any depth.
 
-
-def _with_class(encoder: Any) -> Any:
-    """Return an encoder with the class of a name "module:Class"."""
-    kind = encoder.get("kind") if isinstance(encoder, Mapping) else encoder
-    if not isinstance(kind, str) or ":" not in kind:
-        return encoder
-    named = import_named(kind, "encoder")
-    return {**encoder, "kind": named} if isinstance(encoder, Mapping) else named
-
-
-def _with_nonlinearities(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's arguments with classes for nonlinearities "module:Class", at any depth."""
-    found: dict[str, Any] = {}
-    for name, value in kwargs.items():
-        is_name = name.endswith("nonlinearity") and isinstance(value, str) and ":" in value
-        found[name] = import_named(value, "nonlinearity") if is_name else value
-        if isinstance(value, Mapping):
-            found[name] = _with_nonlinearities(value)
-    return found
+    ``kind`` is that of the value: "encoder", "encoders" (by part), "nonlinearity" or another.
+    """
+    if isinstance(value, Mapping):
+        encoder = {"encoders": {*value}, "encoder": {"kind"}}.get(kind, {"encoder"})
+        kinds = {name: "encoder" if name in encoder else name.rpartition("_")[2] for name in value}
+        return {name: _with_classes(inner, kinds[name]) for name, inner in value.items()}
+    is_name = kind in ("encoder", "nonlinearity") and isinstance(value, str) and ":" in value
+    return import_named(value, kind) if is_name else value
 
 
 def _memory_kwargs(options: RunOptions) -> dict[str, Any]:
@@ -356,15 +312,12 @@ def _memory_kwargs(options: RunOptions) -> dict[str, Any]:
                 )
         return {}
     kwargs: dict[str, Any] = {}
-    custom = not isinstance(chosen.memory, str) or ":" in chosen.memory
-    if chosen.memory is not None and custom:
-        named = isinstance(chosen.memory, str)
-        cell: Any = import_named(chosen.memory, "memory") if named else chosen.memory
-        kwargs["memory"] = partial(cell, **chosen.memory_args) if chosen.memory_args else cell
-    elif chosen.memory is not None or chosen.memory_args:
-        kind = chosen.memory or "lstm"
-        if kind not in MEMORIES:
-            raise UnknownName("memory", kind, (*MEMORIES, "none", "my_module:MyMemory"))
+    kind: Any = chosen.memory or "lstm"
+    if isinstance(kind, str) and ":" in kind:
+        kind = import_named(kind, "memory")
+    elif isinstance(kind, str) and kind not in MEMORIES:
+        raise UnknownName("memory", kind, (*MEMORIES, "none", "my_module:MyMemory"))
+    if chosen.memory is not None or chosen.memory_args:
         kwargs["memory"] = {"kind": kind, **chosen.memory_args} if chosen.memory_args else kind
     if chosen.memory_size is not None:
         kwargs["lstm_size"] = whole_number("agent.memory_size", chosen.memory_size, 1)

@@ -8,7 +8,6 @@ from rlpyt.experiments.build import env_recipe
 from rlpyt.experiments.options import RunOptions, Settings
 from rlpyt.experiments.population import (
     members_of,
-    progress_of_first,
     seed_directories,
     seeds_of,
     train_population,
@@ -126,8 +125,7 @@ def train(
                 runs = seed_directories(options, numbers, there)
             else:
                 runs = members_of(options, population or (), there)
-            first_hooks = [progress_of_first(runs)] if progress else []
-            all_spaces = train_population(runs, hooks, first_hooks, resume)
+            all_spaces = train_population(runs, hooks, progress, resume)
         return [loaded(d, options=o, spaces=s) for (d, o), s in zip(runs.items(), all_spaces)]
     with run_directory(options, given) as path:
         options = with_own_seed(options, path) if resume else options

@@ -23,12 +23,13 @@ from rlpyt.envs.tensor import TensorRow, is_tensor_env, make_tensor_envs
 from rlpyt.envs.vector.row import VectorRow
 from rlpyt.errors import WorkerError
 from rlpyt.experiments import rundir
-from rlpyt.experiments.agents import build_agent, collector_kwargs
+from rlpyt.experiments.agents import EVOLUTION, LOCAL_AGENTS, build_agent
 from rlpyt.experiments.curriculum import build_curriculum, with_tasks
 from rlpyt.experiments.hardware import affinities
 from rlpyt.experiments.options import MAX_LEAD, RunOptions, SamplerOptions
 from rlpyt.experiments.registry import (
     algorithm_class,
+    base_algorithm,
     class_named,
     env_maker,
     origin,
@@ -284,7 +285,14 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         raise ValueError(
             f"sampler.kind={sampler.kind!r} cannot be asynchronous. Use one of {', '.join(kinds)}."
         )
-    actors = {"n_actors": sampler.n_workers} if sampler.kind == "ray" else {}
+    more: dict[str, Any] = {"n_actors": sampler.n_workers} if sampler.kind == "ray" else {}
+    if base_algorithm(options.algo_name) in EVOLUTION:
+        if sampler.asynchronous or options.ranks > 1 or sampler.kind not in LOCAL_AGENTS:
+            raise ValueError(
+                f"{label(options.algo_name)} evaluates candidates in one process or in workers. "
+                "Use the sampler serial, cpu or ray, not asynchronous, and ranks=1."
+            )
+        more["CollectorCls"] = resolve_name("rlpyt.es.collector:PopulationCollector")
     return resolve_name(kinds[sampler.kind])(
         EnvCls=recipe.EnvCls,
         env_kwargs=recipe.kwargs,
@@ -297,9 +305,8 @@ def build_sampler(options: RunOptions, recipe: EnvRecipe) -> Any:
         env_timeout=sampler.env_timeout,
         reset_timeout=sampler.reset_timeout,
         on_fault=options.on_fault,
-        **actors,
+        **more,
         **evaluation,
-        **collector_kwargs(options),
     )
 
 

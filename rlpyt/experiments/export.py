@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from rlpyt.spaces.elements import strict_bounds
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper, to_gym
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.processes import summary_of
 from rlpyt.utils.seed import set_seed, undisturbed
@@ -71,7 +72,7 @@ class GreedyPolicy:
         self._is_read = [True] * len(leaves)  # whether the policy reads a part of the observation
         if agent.policy_observation is not None:
             self._is_read = seen_parts(agent.group_shape("policy_observation"))
-        self._starts = [_start_of(space) for _, space in self._read(leaves)]
+        self._starts = [_start_of(space) for _, space in compress(leaves, self._is_read)]
         leaves = _leaf_spaces(action_space)
         self.action_paths = [path for path, _ in leaves]
         self._to_env = [_ActionForm(space) for _, space in leaves]
@@ -94,13 +95,9 @@ class GreedyPolicy:
             if path:
                 entry["path"] = path
 
-    def _read(self, leaves: list[Any]) -> list[Any]:
-        """Return those leaves of an observation that the policy reads."""
-        return [leaf for leaf, is_read in zip(leaves, self._is_read, strict=True) if is_read]
-
     def _describe_inputs(self, space: Space) -> list[dict[str, Any]]:
-        leaves = self._read(_leaf_spaces(space))
-        named = self._read(_named_leaves(self._observation, "observation"))
+        leaves = compress(_leaf_spaces(space), self._is_read)
+        named = compress(_named_leaves(self._observation, "observation"), self._is_read)
         inputs = [
             {"name": name, **_described(torch.as_tensor(leaf)), "path": path, **_bounds_in(part)}
             for (name, leaf), (path, part) in zip(named, leaves, strict=True)
@@ -195,18 +192,26 @@ class _Module(torch.nn.Module):
 
 
 @undisturbed()
-def export_policy(
-    run: Any, path: str | Path, to: str | None = None, steps: int = STEPS, seed: int = 0
-) -> float:
+def export_policy(run: Any, path: str | Path, to: str | None = None, steps: int = STEPS) -> float:
     """Export the policy of a run; arguments and errors are those of ``Run.export``."""
     path = Path(path).absolute()
     to = format_of(path, to)
     whole_number("steps", steps, 1)
     with run.apart():
         policy = GreedyPolicy(run.agent, run.itr)
-        metadata = json.dumps(_metadata(run, policy))
-        content = WRITERS[to](_traced(policy), policy, metadata)
-        difference = _check(run, policy, read_policy(content, path), steps, seed)
+        observation_space, action_space = map(unwrapped, run.agent.env_spaces)
+        about = {
+            "name": run.name,
+            "rlpyt": VERSION,
+            "agent": type(run.agent).__name__,
+            "iteration": run.itr,
+            "observation_space": str(observation_space),
+            "action_space": str(action_space),
+            "inputs": policy.inputs,
+            "outputs": policy.outputs,
+        }
+        content = WRITERS[to](_traced(policy), policy, json.dumps(about))
+        difference = _check(run, policy, read_policy(content, path), steps)
     with atomic_write(path) as file:
         file.write(content)
     return difference
@@ -225,20 +230,6 @@ def format_of(path: Path, to: str | None) -> str:
     if path.suffix not in expected.split(", "):
         raise ValueError(f"the exported file must end in {expected}, got {path}.")
     return formats[path.suffix]
-
-
-def _metadata(run: Any, policy: GreedyPolicy) -> dict[str, Any]:
-    spaces = policy.agent.env_spaces
-    return {
-        "name": run.name,
-        "rlpyt": VERSION,
-        "agent": type(run.agent).__name__,
-        "iteration": run.itr,
-        "observation_space": str(unwrapped(spaces.observation)),
-        "action_space": str(unwrapped(spaces.action)),
-        "inputs": policy.inputs,
-        "outputs": policy.outputs,
-    }
 
 
 # Tracing.
@@ -338,11 +329,9 @@ def _write_torch(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
 
 
 def _write_onnx(program: Any, policy: GreedyPolicy, metadata: str) -> bytes:
-    try:
+    with needing("Export to ONNX", "onnx"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise missing_extra("Export to ONNX", "onnx", error.name) from error
     inputs, outputs = ([x["name"] for x in end] for end in (policy.inputs, policy.outputs))
     with _quiet():
         try:
@@ -372,13 +361,13 @@ WRITERS: Mapping[str, Callable[[Any, GreedyPolicy, str], bytes]] = {
 # Comparison with the agent.
 
 
-def _check(run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: int) -> float:
+def _check(run: Any, policy: GreedyPolicy, exported: Policy, steps: int) -> float:
     """Compare an exported policy with the agent while it plays; return the largest difference.
 
     Raises:
         ValueError: they differ.
     """
-    inputs, actions = _record(run, policy, exported, steps, seed)
+    inputs, actions = _record(run, policy, exported, steps)
     with torch.no_grad():
         expected = policy(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
     names = [entry["name"] for entry in policy.outputs]
@@ -412,15 +401,15 @@ def _relative(x: Any, y: Any) -> float:
 
 
 def _record(
-    run: Any, policy: GreedyPolicy, exported: Policy, steps: int, seed: int
+    run: Any, policy: GreedyPolicy, exported: Policy, steps: int
 ) -> tuple[list[Any], list[Any]]:
     """Play a run's agent; return the inputs of the policy and the agent's actions, [steps, ...]."""
     rows: list[list[Any]] = []
     actions = []
     n_states, first_state = len(exported.initial_state), len(policy.action_paths)
     with Surroundings().checked(), closing_quietly(run.env()) as env, torch.no_grad():
-        set_seed(seed)
-        env.seed(seed)
+        set_seed(0)
+        env.seed(0)
         done = True
         while len(rows) < steps:
             if done:

@@ -19,7 +19,7 @@ from rlpyt.experiments.options import CONFIG
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.utils.checkpoint import FILES as CHECKPOINT_FILES
 from rlpyt.utils.checkpoint import MANIFEST
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.processes import first_line
 from rlpyt.version import VERSION
 
@@ -190,10 +190,8 @@ def _shown(reference: Path | str) -> str:
 
 def library() -> Any:
     """Return the package huggingface_hub, or raise an ImportError that says how to install it."""
-    try:
+    with needing("The Hugging Face Hub", "hub"):
         import huggingface_hub
-    except ImportError as error:
-        raise missing_extra("The Hugging Face Hub", "hub", error.name) from error
     return huggingface_hub
 
 
@@ -232,18 +230,10 @@ def _errors(name: str) -> Iterator[None]:
             f"({first_line(error.__cause__ or error)}). Check the network and HF_HUB_OFFLINE, and "
             "try again."
         ) from error
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        OSError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:
         # Files are named by what the server says; other errors of the system are the cache's own.
-        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+        own = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
+        if own or isinstance(error, ImportError):
             raise
         raise ConnectionError(
             f"The hub's answer for {name} cannot be read ({first_line(error):.200}). Check that "

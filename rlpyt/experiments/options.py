@@ -285,7 +285,8 @@ def read_config(run_dir: Path | str, trust: bool = False) -> tuple[RunOptions, b
 
     path = Path(run_dir)
     if not path.exists():
-        hint = _nearest_sibling(path)
+        found = path.parent.iterdir() if path.parent.is_dir() else ()
+        hint = suggestion(path.name, [item.name for item in found if item.is_dir()])
         raise FileNotFoundError(f"run directory not found: {str(run_dir)!r}{hint}")
     if path.is_dir():
         path /= CONFIG
@@ -454,9 +455,3 @@ def _checked(name: str, value: Any, kind: Any) -> Any:  # noqa: PLR0911 - a case
         expected = names.get(origin or kind, (origin or kind).__name__)
         raise TypeError(f"{name}={value!r:.80} must be a {expected}.")
     return value
-
-
-def _nearest_sibling(path: Path) -> str:
-    parent = path.parent
-    names = [item.name for item in parent.iterdir() if item.is_dir()] if parent.is_dir() else []
-    return suggestion(path.name, names)

@@ -218,10 +218,8 @@ class Population:
     def answer(self, kind: Hashable, group: list[tuple[Member, Any]]) -> list[Answer]:
         """Answer questions of one kind. A signal that a run has received stops all."""
         signals = [s for hook in self.joining.values() if (s := hook.received) is not None]
-        ended = (m.error for m, hook in self.joining.items() if not hook.stops_alone)
-        signals += [  # before they started
-            int(error.code or 0) - 128 for error in ended if isinstance(error, SystemExit)
-        ]
+        ended = (exit_code(m.error) for m, hook in self.joining.items() if not hook.stops_alone)
+        signals += [code - 128 for code in ended if code > 128]  # before they started
         for hook in self.joining.values() if signals else ():
             hook.stop_with(signals[0])
         if not self._told:
@@ -263,7 +261,7 @@ def _in_words(options: RunOptions) -> dict[str, str]:
 def train_population(
     runs: Mapping[Path, RunOptions],
     hooks: Sequence[Any] = (),
-    first_hooks: Sequence[Any] = (),
+    progress: bool = False,
     resume: bool = False,
     finish: Callable[[RunOptions, Path], None] | None = None,
 ) -> list[Any]:
@@ -276,7 +274,7 @@ def train_population(
             since all of them give the same batches. Runs that differ in more than seeds and
             settings that are numbers are computed apart.
         hooks: hooks, of which every run gets its own copy (by ``copy.deepcopy``).
-        first_hooks: hooks of the first run only, such as one that shows progress.
+        progress: show the progress of the first run.
         resume, finish: see `rlpyt.experiments.run.train`.
 
     Raises:
@@ -289,7 +287,11 @@ def train_population(
         check_member(options)
     population = Population(len(runs))
     for i, (path, options) in enumerate(runs.items()):
-        own = [*(first_hooks if i == 0 else ()), *copy.deepcopy([*hooks])]
+        own = copy.deepcopy([*hooks])
+        if i == 0 and progress:
+            text = f"Training {len(runs)} agents, {options.title}, for {{steps}} steps each in "
+            text += f"{path.parent}; progress of {path.name}:"
+            own = [ProgressHook(announcement=text), *own]
         population.add(path, in_this_process(options), own, bool(hooks), resume, finish)
     members, joining = [*population.joining], population.joining
     run_in_lockstep(members, population.answer)
@@ -310,6 +312,13 @@ def train_population(
     if stopped is not None:
         raise stopped
     return [member.result for member in members]
+
+
+def exit_code(error: BaseException | None) -> int:
+    """Return the exit code of a process that ends with this error, as Python chooses it."""
+    if not isinstance(error, SystemExit):
+        return int(error is not None)
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
 def check_member(options: RunOptions) -> None:
@@ -371,7 +380,7 @@ def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) ->
             returns[path.name] = str(save_evaluation(options, path))
 
     try:
-        train_population(runs, (), [progress_of_first(runs)], resume, evaluate)
+        train_population(runs, (), True, resume, evaluate)
     except SystemExit:
         say(f"Resume with: {program()} resume {quote(str(directory))}")
         unsaved = [path.name for path in runs if not has_checkpoint(path)]
@@ -388,13 +397,6 @@ def train_and_evaluate(runs: Mapping[Path, RunOptions], resume: bool = False) ->
         f"  {program()} report {shown}\n"
         f"  {program()} eval {quote(str(directory / names[0]))} --episodes 100"
     )
-
-
-def progress_of_first(runs: Mapping[Path, RunOptions]) -> ProgressHook:
-    """Return a hook that shows the progress of the first of several runs."""
-    path, options = next(iter(runs.items()))
-    text = f"Training {len(runs)} agents, {options.title}, for {{steps}} steps each in "
-    return ProgressHook(announcement=f"{text}{path.parent}; progress of {path.name}:")
 
 
 def members_in(directory: Path) -> list[Path]:

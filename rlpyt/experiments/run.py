@@ -144,8 +144,7 @@ def _train(
     _prepare_agent(runner.agent, options, run_dir, resume)
     context = run_context(
         run_dir,
-        **_named(options),
-        log_params=None if resume else _logged(options),
+        **{**_params(options), **({"log_params": None} if resume else {})},
         snapshot_mode="last",
         use_summary_writer=options.tensorboard,
         resume=resume,
@@ -273,18 +272,14 @@ class ResumedSettings(Hook):
     def on_start(self, runner: Any) -> None:
         """Write config.json and params.json."""
         self.options.write(self.run_dir)
-        write_params(self.run_dir, **_named(self.options), log_params=_logged(self.options))
+        write_params(self.run_dir, **_params(self.options))
 
 
-def _named(options: RunOptions) -> dict[str, Any]:
-    """Return the ID and name of the run in params.json."""
-    return {"run_ID": options.seed, "name": f"{label(options.algo_name)} {label(options.env)}"}
-
-
-def _logged(options: RunOptions) -> dict[str, Any]:
-    """Return the settings for params.json, with readable names."""
+def _params(options: RunOptions) -> dict[str, Any]:
+    """Return ID, name and settings of the run for params.json, with readable names."""
     names = {"algo_name": label(options.algo_name), "env": label(options.env)}
-    return {**options.described(), **names}
+    settings = {**options.described(), **names}
+    return {"run_ID": options.seed, "name": " ".join(names.values()), "log_params": settings}
 
 
 def _check_run_dir(run_dir: Path, resume: bool) -> None:
@@ -581,8 +576,7 @@ class Run:
             ValueError: ``episodes`` or ``max_steps`` is below 1.
             NonFiniteError: parameters of the policy are NaN or infinite.
         """
-        if episodes < 1:
-            raise ValueError(f"episodes={episodes} must be at least 1.")
+        episodes = whole_number("episodes", episodes, 1)
         model = getattr(self.agent, "model", None)
         parameters = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
         bad = [name for name, x in parameters if not torch.isfinite(x).all()]
@@ -715,8 +709,12 @@ def loaded(
             options, trusted = read_config(path, trust)
         file, checkpoints = path / CONFIG, path / rundir.CHECKPOINTS
     rundir.check_files(path, links=trusted or hub.is_reference(run_dir))
-    keeps_best = options is not None and options.keep_best
-    saved = _best_agent(path, keeps_best) if best else _saved_agent(path, checkpoints)
+    if best and not (path / rundir.BEST).exists():
+        why = "train with keep_best=True (--keep-best)."
+        if options is not None and options.keep_best:
+            why = "no episode has ended yet. Train longer, or load the last agent without best."
+        raise FileNotFoundError(f"{path} has no {rundir.BEST}: {why}")
+    saved = _snapshot_agent(path / rundir.BEST) if best else _saved_agent(path, checkpoints)
     state, itr, saved_spaces = saved
     with blaming(file, trusted):
         if options is None:
@@ -740,16 +738,6 @@ def loaded(
     run = Run(path, options, recipe, agent, itr, name, best)
     run._described = file, trusted
     return run
-
-
-def _best_agent(path: Path, keeps_best: bool) -> tuple[dict[str, Any], int, Any]:
-    """Return the state of the agent in best.pkl, its iteration, and the record of its spaces."""
-    if not (path / rundir.BEST).exists():
-        why = "train with keep_best=True (--keep-best)."
-        if keeps_best:
-            why = "no episode has ended yet. Train longer, or load the last agent without best."
-        raise FileNotFoundError(f"{path} has no {rundir.BEST}: {why}")
-    return _snapshot_agent(path / rundir.BEST)
 
 
 def _snapshot_agent(file: Path) -> tuple[dict[str, Any], int, Any]:

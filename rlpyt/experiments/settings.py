@@ -8,7 +8,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlpyt.algos.sequences import SequenceSettings
@@ -98,7 +98,7 @@ def default_options(algo_name: Any, env_id: Any, preset: str | None = None) -> R
     named = {"algo_name": algorithm_named(algo_name), "env": env_id}
     options = RunOptions(algo_name="", env="", algo=algo).updated(named)
     if base:  # presets are for rlpyt's algorithms and their subclasses
-        redefined = _redefined(cls, algorithm_class(base))
+        redefined = _declared_by(cls.__mro__[: cls.__mro__.index(algorithm_class(base))])
         for layer in layers(base, label(env_id), family, preset):
             kept = {k: v for k, v in layer.get("algo", {}).items() if k not in redefined}
             options = options.updated({**layer, "algo": kept})
@@ -134,7 +134,8 @@ def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOption
         "agent": {item.name for item in dataclasses.fields(AgentOptions)},
     }
     cls = algorithm_class(options.algo_name)
-    if not _declares_sequences(cls):
+    declare = [c for c in cls.__mro__ if "batch_T" in _declared_by([c])]
+    if declare[:1] == [SequenceSettings]:  # R2D1 declares them itself
         # Those of agents with memory need a prefix; ``batch_T`` alone is the sampler's.
         parts["algo"] -= parts["sampler"] & {f.name for f in dataclasses.fields(SequenceSettings)}
     known = {item.name for item in dataclasses.fields(Settings)} | {"algo", "env"}
@@ -161,18 +162,9 @@ def with_settings(options: RunOptions, settings: Mapping[str, Any]) -> RunOption
     return options.updated({"algo": named})
 
 
-def _declares_sequences(cls: Any) -> bool:
-    """Return True if the algorithm itself declares the settings of sequences, as R2D1 does."""
-    definer = next(
-        (c for c in cls.__mro__ if "batch_T" in vars(c).get("__annotations__", {})), None
-    )
-    return definer is not SequenceSettings
-
-
-def _redefined(cls: type, base: type) -> set[str]:
-    """Return the names of settings that a subclass declares itself."""
-    own = cls.__mro__[: cls.__mro__.index(base)]
-    return {name for part in own for name in vars(part).get("__annotations__", {})}
+def _declared_by(classes: Sequence[type]) -> set[str]:
+    """Return the names of the settings that classes declare themselves."""
+    return {name for cls in classes for name in inspect.get_annotations(cls)}
 
 
 def setting_types(algo_name: str) -> dict[str, Any]:

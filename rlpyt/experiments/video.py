@@ -24,7 +24,7 @@ from rlpyt.samplers.surroundings import Surroundings
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, numpify_buffer, torchify_buffer
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.files import atomic_write
 from rlpyt.vis.images import Image, captioned, picture_of, shrunk, tile
 from rlpyt.vis.progress import PathLike
@@ -114,7 +114,9 @@ def record_agent(
         frames = _play(envs, actor, episodes, seed)
         first = next(frames)  # raises before a file is opened if the environment cannot render
         rate = fps or int(getattr(envs[0], "metadata", {}).get("render_fps") or 30)
-        with _writer(output, min(rate, MAX_GIF_FPS) if output.suffix == ".gif" else rate) as writer:
+        if output.suffix.lower() == ".gif":
+            rate = min(rate, MAX_GIF_FPS)
+        with _writer(output, rate) as writer:
             n = 0
             for frame in itertools.islice(itertools.chain([first], frames), max_steps):
                 writer.append_data(_assemble(frame, n_tiles, grid[1], captions))
@@ -316,11 +318,9 @@ def _assemble(rows: list[_Episode], n_tiles: int, ncol: int, captions: bool) -> 
 @contextlib.contextmanager
 def _writer(path: Path, fps: int) -> Iterator[Any]:
     """Open a video writer; the file gets its name only when it is complete."""
-    try:
+    with needing("A video", "plot"):
         import imageio.v2 as imageio
         import imageio_ffmpeg
-    except ImportError as error:
-        raise missing_extra("A video", "plot", error.name) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, gif = path.with_name(f".new-{path.name}"), io.BytesIO()
     target: Any = temporary  # ffmpeg writes to a file

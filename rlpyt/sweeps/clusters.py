@@ -13,7 +13,7 @@ from rlpyt.sweeps.executors import Executor, ExecutorError, Handle, supervisor_c
 from rlpyt.sweeps.jobs import Attempt, JobDirectory
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.supervisor import CLUSTER_SIGNALS
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 
 POLL_INTERVAL_S = 10.0  # between two queries of SLURM about one job
 
@@ -36,10 +36,8 @@ class SlurmExecutor(Executor):
     survives_launcher = True
 
     def __init__(self, share: Slot, settings: Mapping[str, Any]) -> None:
-        try:
+        with needing("SLURM", "slurm"):
             import submitit
-        except ImportError as error:
-            raise missing_extra("SLURM", "slurm", error.name) from error
         self._submitit = submitit
         self._cluster = settings.get("cluster", "slurm")
         self._parameters = {
@@ -127,10 +125,8 @@ class RayExecutor(Executor):
     survives_launcher = False
 
     def __init__(self, share: Slot, settings: Mapping[str, Any]) -> None:
-        try:
+        with needing("Ray", "ray"):
             import ray
-        except ImportError as error:
-            raise missing_extra("Ray", "ray", error.name) from error
         self._ray = ray
         self._has_started_ray = not ray.is_initialized()
         if self._has_started_ray:

@@ -69,7 +69,13 @@ class SweepDirectory:
                 "`rlpyt sweep` named when it started."
             )
         try:
-            self.about = _read_about(read_json(about, "the file of a sweep", schema_of(About)))
+            content = read_json(about, "the file of a sweep", schema_of(About))
+            if content.get("format") != FORMAT:
+                raise ValueError(f"format {content.get('format')}, this rlpyt reads {FORMAT}")
+            values = {
+                item.name: content[item.name] for item in fields(About) if item.name in content
+            }
+            self.about = About(**values | {"resources": Resources(**values["resources"]).checked()})
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(f"{about} is not the file of a sweep: {what}.") from error
@@ -97,7 +103,7 @@ class SweepDirectory:
         unfinished.mkdir(parents=True)
         try:
             for job in jobs:
-                JobDirectory.create(_job_path(unfinished, job.number), job, synced=False)
+                JobDirectory.create(unfinished / f"{job.number:05d}", job, synced=False)
             os.sync()  # once for all files, before the queue appears
             for name, content in (beside or {}).items():
                 (unfinished / name).write_bytes(content)
@@ -119,7 +125,7 @@ class SweepDirectory:
 
     def add(self, job: Job) -> JobDirectory:
         """Add a job."""
-        return JobDirectory.create(_job_path(self.queue, job.number), job)
+        return JobDirectory.create(self.queue / f"{job.number:05d}", job)
 
     def lock(self) -> RunLock:
         """Return the lock of the sweep's launcher.
@@ -246,20 +252,6 @@ def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
         write_text(Path(exp_dir, NUM_LAUNCHED), f"{n} of {total} launched\n")
     except OSError:
         return
-
-
-def _read_about(content: dict[str, Any]) -> About:
-    """Read the content of ``sweep.json``."""
-    if content.get("format") != FORMAT:
-        raise ValueError(f"format {content.get('format')}, this rlpyt reads {FORMAT}")
-    resources = Resources(**content["resources"]).checked()
-    known = {item.name for item in fields(About)} - {"format"}
-    values = {name: value for name, value in content.items() if name in known}
-    return About(**{**values, "resources": resources})
-
-
-def _job_path(queue: Path, number: int) -> Path:
-    return queue / f"{number:05d}"
 
 
 def _taken(path: Path) -> FileExistsError:

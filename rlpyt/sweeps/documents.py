@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.files import read_regular
 from rlpyt.utils.signed import MAX_DEPTH, check_plain
 
-try:
+with needing("A sweep or report", "sweep"):
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
-except ImportError as error:
-    raise missing_extra("A sweep or report", "sweep", error.name) from error
 
 MAX_BYTES = 100_000
 MAX_VALUES = 100_000  # with the aliases of YAML replaced by what they refer to

@@ -133,14 +133,11 @@ def build_executor(name: str, share: Slot, settings: Mapping[str, Any]) -> Execu
         ValueError: the name is unknown, or the executor does not have these settings.
         ImportError: the executor's package is missing; the message says how to install it.
     """
-    if name == "slurm":
-        from rlpyt.sweeps.clusters import SlurmExecutor
+    if name in ("slurm", "ray"):
+        from rlpyt.sweeps import clusters
 
-        return SlurmExecutor(share, settings)
-    if name == "ray":
-        from rlpyt.sweeps.clusters import RayExecutor
-
-        return RayExecutor(share, settings)
+        cls = clusters.SlurmExecutor if name == "slurm" else clusters.RayExecutor
+        return cls(share, settings)
     if name != "local":
         raise ValueError(f"where={name!r} must be one of {', '.join(EXECUTORS)}.")
     if settings:

@@ -63,7 +63,11 @@ def expand(spec: SweepSpec) -> list[Setting]:
         check_count(count(spec), spec.max_runs, "set max_runs if this is intended, or sample")
     variants, log_dirs = _variants(spec)
     flats = _checked(spec, variants)
-    _refuse_repeated(spec, flats, log_dirs)
+    first: dict[Any, str] = {}
+    for flat, log_dir in zip(flats, log_dirs, strict=True):
+        same = first.setdefault(identity(flat), log_dir)
+        why = f"{same} and {log_dir} are the same setting; remove one"
+        spec.refuse("grid", same != log_dir, why)
     return [
         _setting(spec, flat, variant, log_dir, seed)
         for seed in spec.seeds
@@ -141,22 +145,17 @@ def _setting(
 
 
 def _checked(spec: SweepSpec, variants: list[Variant]) -> list[Variant]:
-    """Return the flat settings of each variant after checking that they can be built."""
+    """Return the flat settings of each variant, of their types, after trying to build them."""
     if spec.script is not None:
         flats = [{**spec.options, **variant} for variant in variants]
         for flat in flats:
             _nested(spec, flat)  # raises if a key contains another one
         return flats
     fixed = {"algo_name": spec.train, "env": spec.env, **spec.options}
-    return _check_train(spec, [{**fixed, **variant} for variant in variants])
-
-
-def _check_train(spec: SweepSpec, flats: list[Variant]) -> list[Variant]:
-    """Convert values to the settings' types; check that sampler and algorithm can be built."""
     types, recipes = cache(setting_types), cache(env_recipe)
     defaults = cache(partial(default_options, preset=spec.preset))
     checked = []
-    for flat in flats:
+    for flat in ({**fixed, **variant} for variant in variants):
         with spec.blaming(_origin(spec, "algo_name")):
             algorithm_class(str(flat["algo_name"]))
         known, fitting = types(flat["algo_name"]), {}
@@ -187,15 +186,6 @@ def _try_to_build(spec: SweepSpec, options: RunOptions, recipe: EnvRecipe, flat:
             raise
 
 
-def _refuse_repeated(spec: SweepSpec, flats: list[Variant], log_dirs: list[str]) -> None:
-    first: dict[Any, str] = {}
-    for flat, log_dir in zip(flats, log_dirs, strict=True):
-        same = first.setdefault(identity(flat), log_dir)
-        if same != log_dir:
-            with spec.blaming("grid"):
-                raise ValueError(f"{same} and {log_dir} are the same setting; remove one.")
-
-
 def fitted_setting(key: str, value: Any, hint: Any) -> Any:
     """Convert a value to the type of its setting, see `fitted`; errors start with the key."""
     try:
@@ -223,52 +213,37 @@ def _origin(spec: SweepSpec, key: str) -> str:
 
 def jobs_of(spec: SweepSpec, settings: list[Setting], share: Slot, first: int = 0) -> list[Job]:
     """Return a job for each setting, numbered from ``first``, with this share of the hardware."""
-    make = _train_job if spec.script is None else _script_job
-    return [make(spec, one, share, first + at) for at, one in enumerate(settings)]
+    return [_job(spec, one, share, first + at) for at, one in enumerate(settings)]
 
 
-def _train_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> Job:
+def _job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> Job:
+    common: dict[str, Any] = {
+        "number": number,
+        "name": setting.name,
+        "run_dir": setting.name,
+        "cwd": os.getcwd(),
+        "variant": setting.changes,
+        "retries": spec.retries,
+    }
+    if spec.script is not None:
+        log_dir = f"{{sweep}}/{Path(setting.name).parent}"
+        command = script_command(spec.script, log_dir, setting.seed, spec.args)
+        given = {**flattened(setting.varied), "seed": setting.seed}
+        return Job(command=command, settings=given, **common)
     options = fit_options(run_options(spec, setting), setting.changes, share)
-    command: tuple[str, ...] = (
-        *RLPYT,
-        "train",
-        "--config",
-        "{job}/config.json",
-        "--run-dir",
-        "{run_dir}",
-        TRUST,
-    )
-    resume: tuple[str, ...] = (*RLPYT, "resume", "{run_dir}", TRUST)
+    train = "train", "--config", "{job}/config.json", "--run-dir", "{run_dir}"
+    command, resume = (*RLPYT, *train, TRUST), (*RLPYT, "resume", "{run_dir}", TRUST)
     if spec.together > 1:
         with spec.blaming("together"):
             check_member(options)
         command = resume = CLIENT
     return Job(
-        number=number,
-        name=setting.name,
         command=command,
         resume=resume,
-        run_dir=setting.name,
-        cwd=os.getcwd(),
         settings={**setting.varied, "seed": setting.seed},
-        variant=setting.changes,
         config=options.as_dict(),
         total_steps=RunRecord(Path(), flattened(options.as_dict())).total_steps,
-        retries=spec.retries,
-    )
-
-
-def _script_job(spec: SweepSpec, setting: Setting, share: Slot, number: int) -> Job:
-    log_dir = f"{{sweep}}/{Path(setting.name).parent}"
-    return Job(
-        number=number,
-        name=setting.name,
-        command=script_command(str(spec.script), log_dir, setting.seed, spec.args),
-        run_dir=setting.name,
-        cwd=os.getcwd(),
-        settings={**flattened(setting.varied), "seed": setting.seed},
-        variant=setting.changes,
-        retries=spec.retries,
+        **common,
     )
 
 

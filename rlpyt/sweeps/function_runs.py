@@ -15,7 +15,7 @@ from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.start import command_line, launcher_of, say_now
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.files import atomic_write
-from rlpyt.utils.launching.machine import names_of_gpus
+from rlpyt.utils.launching.machine import n_gpus, names_of_gpus
 from rlpyt.utils.launching.resources import Resources
 from rlpyt.utils.launching.run_limit import MAX_RUNS, check_count
 from rlpyt.utils.seed import check_seed
@@ -117,16 +117,15 @@ def _checked(
 
 
 def _devices(use_gpu: bool, gpu_ids: Sequence[int] | None) -> list[str]:
-    import torch
-
-    n_gpus = torch.cuda.device_count() if use_gpu else 0
-    if use_gpu and not n_gpus:
+    if not use_gpu:
+        return ["cpu"]
+    n = n_gpus()
+    if not n:
         raise ValueError("use_gpu=True needs a GPU, and this machine has none.")
-    ids = range(n_gpus) if gpu_ids is None else gpu_ids
-    missing = [i for i in ids if i not in range(n_gpus)] if use_gpu else []
-    if missing:
-        raise ValueError(f"gpu_ids must be below {n_gpus}, the number of GPUs, got {list(ids)}.")
-    return [f"cuda:{i}" for i in ids] if use_gpu else ["cpu"]
+    ids = range(n) if gpu_ids is None else gpu_ids
+    if not all(i in range(n) for i in ids):
+        raise ValueError(f"gpu_ids must be below {n}, the number of GPUs, got {list(ids)}.")
+    return [f"cuda:{i}" for i in ids]
 
 
 def _sweep(
@@ -170,12 +169,9 @@ def _sweep(
 
 def _gpus_for(device: str) -> dict[str, str]:
     """Return the variables by which a call's process sees the same GPUs as this one."""
-    import torch
-
     if device == "cpu":
         return {}
-    names = names_of_gpus(range(torch.cuda.device_count()))
-    return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(names_of_gpus(range(n_gpus())))}
 
 
 def _plain(value: Any) -> Any:
@@ -190,12 +186,14 @@ def _plain(value: Any) -> Any:
 def _results(sweep: SweepDirectory) -> list[Any]:
     failed = [job for job in sweep.jobs() if job.state() != "done"]
     if failed:
-        ends = {job.job.name: attempts[-1] for job in failed if (attempts := job.attempts())}
-        outcomes = [f"{name} ({last.outcome()})" for name, last in ends.items()]
+        ends = {job.job.name: next(reversed(job.attempts()), None) for job in failed}
+        outcomes = [
+            f"{k} ({last.outcome() if last else 'not started'})" for k, last in ends.items()
+        ]
         first, output = failed[0].job.name, "\n".join(failed[0].last_lines())
         raise ExperimentError(
             f"{len(failed)} of {len(sweep.jobs())} calls failed: {', '.join(outcomes)}. "
             f"Last output of {first}:\n{output}",
-            {name: last.exit_code for name, last in ends.items()},
+            {name: last.exit_code if last else None for name, last in ends.items()},
         )
     return [loads((job.path / RESULT).read_bytes()) for job in sweep.jobs()]

@@ -89,8 +89,6 @@ class Launcher:
         source: Callable[[], Source] = Source,
         say: Callable[[str], None] = print,
     ) -> None:
-        if not slots:
-            raise ValueError("slots must not be empty.")
         self.sweep, self.slots, self.executor = sweep, list(slots), executor
         self.source = Source()
         self._make_source = source

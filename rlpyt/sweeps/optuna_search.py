@@ -90,7 +90,8 @@ class OptunaSearch(Source):
         self._over[number][job.job.number] = state
         if state == "pruned":
             self._end_runs(number)  # the launcher may have been killed before it did
-        if len(self._over[number]) < self._n_seeds or self._is_finished(number):
+        is_finished = self._all_trials()[number].state.is_finished()
+        if len(self._over[number]) < self._n_seeds or is_finished:
             return
         states = set(self._over[number].values())
         scores = [self.search.score(self._dir_of(job)) for job in self._jobs[number]]
@@ -229,9 +230,6 @@ class OptunaSearch(Source):
 
     def _all_trials(self) -> Any:
         return self.study.get_trials(deepcopy=False)
-
-    def _is_finished(self, number: int) -> bool:
-        return bool(self._all_trials()[number].state.is_finished())
 
     def _fail(self, number: int) -> None:
         self.study.tell(number, state=self._state.FAIL)

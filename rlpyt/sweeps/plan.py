@@ -52,16 +52,15 @@ class SweepPlan:
         lines = [f"  {job.name}" for job in self.jobs[:MAX_LISTED]]
         if spec.search is not None:
             search = read_search(spec)
-            what, lines = _describe_runs(spec, search), _describe_space(spec, search, slots[0])
+            trials, seeds = counted(search.trials, "trial"), counted(len(spec.seeds), "seed")
+            what = f"a search by optuna, {trials} of {seeds} each"
+            lines = _describe_space(spec, search, slots[0])
         share = describe_share(self.resources)
         if spec.together > 1:
             share = f"{spec.together} in a process: {share}"
-        lines.insert(
-            0,
-            f"{spec.title}: {what}, {len(slots) * spec.together} at once ({share}, {spec.where})",
-        )
-        left = len(self.jobs) - MAX_LISTED
-        return lines + [f"  ... and {left} more"] * (left > 0)
+        n, left = len(slots) * spec.together, len(self.jobs) - MAX_LISTED
+        first = f"{spec.title}: {what}, {n} at once ({share}, {spec.where})"
+        return [first, *lines, *[f"  ... and {left} more"] * (left > 0)]
 
     def about(self) -> About:
         """Return the settings of the sweep's directory."""
@@ -113,12 +112,6 @@ def _resources_in(spec: SweepSpec) -> Resources:
     with spec.blaming("resources"):
         divide = divide_machine if spec.where == "local" else divide_cluster
         return divide(**(spec.resources or {}))
-
-
-def _describe_runs(spec: SweepSpec, search: Search) -> str:
-    """Return a summary: ``a search by optuna, 20 trials of 2 seeds each``."""
-    seeds = counted(len(spec.seeds), "seed")
-    return f"a search by optuna, {counted(search.trials, 'trial')} of {seeds} each"
 
 
 def _describe_space(spec: SweepSpec, search: Search, share: Slot) -> list[str]:

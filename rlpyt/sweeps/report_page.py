@@ -9,13 +9,11 @@ import math
 import re
 from typing import Any
 
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.vis import style
 
-try:
+with needing("A report", "sweep"):
     from jinja2 import Environment, PackageLoader
-except ImportError as error:
-    raise missing_extra("A report", "sweep", error.name) from error
 
 REMOVED = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]")
 

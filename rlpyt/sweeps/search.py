@@ -17,7 +17,7 @@ from rlpyt.sweeps.launcher import Source
 from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.checks import check_settings, setting
-from rlpyt.utils.extras import missing_extra
+from rlpyt.utils.extras import needing
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName
 from rlpyt.vis.scores import read_evaluation
@@ -105,7 +105,11 @@ def read_search(spec: SweepSpec) -> Search:
     with spec.blaming("search"):
         import_optuna()
     with spec.blaming("search.sampler"):
-        _check_packages(search.sampler)
+        for package in REQUIRED_PACKAGES.get(search.sampler, ()):
+            if importlib.util.find_spec(package) is None:
+                raise ImportError(
+                    f"sampler: {search.sampler} needs the package {package}: pip install {package}."
+                )
     return search
 
 
@@ -131,20 +135,10 @@ def import_optuna() -> Any:
     Raises:
         ImportError: it is missing; the message says how to install it.
     """
-    try:
+    with needing("A search", "optuna"):
         import optuna
-    except ImportError as error:
-        raise missing_extra("A search", "optuna", error.name) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
-
-
-def _check_packages(sampler: str) -> None:
-    for package in REQUIRED_PACKAGES.get(sampler, ()):
-        if importlib.util.find_spec(package) is None:
-            raise ImportError(
-                f"sampler: {sampler} needs the package {package}: pip install {package}."
-            )
 
 
 def progress_of(run_dir: Path) -> Mapping[str, Any]:

@@ -156,11 +156,11 @@ class SweepSpec:
         with blaming(self.path, self.lines, key):
             yield
 
-    def refuse(self, key: str, wrong: bool, why: str) -> None:
-        """Raise a ValueError with the key's line if its value is wrong."""
+    def refuse(self, key: str, wrong: bool, why: str, kind: type[Exception] = ValueError) -> None:
+        """Raise an error with the key's line if its value is wrong."""
         if wrong:
             with self.blaming(key):
-                raise ValueError(f"{why}.")
+                raise kind(f"{why}.")
 
     def _check_resources(self) -> None:
         for name, value in (self.resources or {}).items():
@@ -172,9 +172,9 @@ class SweepSpec:
         self.refuse("slots", twice, "resources replaces it; remove one")
 
     def _check_seeds(self) -> None:
-        if not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str):
-            with self.blaming("seeds"):
-                raise TypeError(f"seeds={self.seeds!r} must be a tuple or range of seeds.")
+        wrong = not isinstance(self.seeds, Sequence) or isinstance(self.seeds, str)
+        expected = f"seeds={self.seeds!r} must be a tuple or range of seeds"
+        self.refuse("seeds", wrong, expected, TypeError)
         self.refuse("seeds", not self.seeds, "give a count of at least 1, or a list of seeds")
         if not isinstance(self.seeds, range):
             with self.blaming("seeds"):
@@ -193,9 +193,8 @@ class SweepSpec:
         envless = trains and self.env is None and "env" not in varied
         self.refuse("", envless, "give env: ENVIRONMENT, or several under grid")
         self.refuse("args", bool(self.args) and trains, "args are for script; see options")
-        if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
-            with self.blaming("args"):
-                raise TypeError(f"args must be a list of strings, got {self.args!r}.")
+        wrong = isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args)
+        self.refuse("args", wrong, f"args must be a list of strings, got {self.args!r}", TypeError)
 
     def _check_settings(self) -> None:
         for key in self.options if self.script is None else ():

@@ -22,7 +22,7 @@ from typing import Any
 
 from rlpyt.experiments.finish import finish
 from rlpyt.experiments.options import read_config
-from rlpyt.experiments.population import Population, in_this_process
+from rlpyt.experiments.population import Population, exit_code, in_this_process
 from rlpyt.runners.lockstep import Member, run_in_lockstep
 from rlpyt.sweeps.together_client import ENDED, LOCK, OVER, REQUEST, STOP, is_held, name_of_process
 from rlpyt.utils.files import write_text
@@ -101,11 +101,9 @@ class Place:
         return found
 
     def _tell_end(self, member: Member) -> None:
-        error, code, text = member.error, 0, ""
-        if isinstance(error, SystemExit):
-            code = int(error.code or 0)
-        elif error is not None:
-            code, text = 1, "".join(traceback.format_exception(error))
+        error, code, text = member.error, exit_code(member.error), ""
+        if error is not None and (not isinstance(error, SystemExit) or type(error.code) is str):
+            text = "".join(traceback.format_exception(error))
         request = self._requests.pop(member)
         del self.population.joining[member]
         if is_held(request):

@@ -9,7 +9,7 @@ import torch
 from rlpyt.testing import agent_acting, agent_training
 from rlpyt.testing.agent_case import AgentCase, spaces_of
 from rlpyt.testing.report import Report, Stop
-from rlpyt.testing.trees import flattened
+from rlpyt.utils.names import flattened
 
 CHECKS = {
     "pickle": "can be sent to worker processes before it is initialized",
@@ -112,7 +112,6 @@ def check_pickle(case: AgentCase) -> None:
         stop=True,
     )
     try:
-        case.keep_recipe()
         case.recreated()
     except Exception as error:
         fix = "let the constructor only store its arguments; build everything in initialize()."

@@ -44,7 +44,6 @@ class AgentCase:
     ) -> None:
         self.agent, self.spaces, self.report = agent, spaces, report
         self.T, self.B, self.seed = T, B, seed
-        self._recipe = b""
         self._models: dict[int, Any] = {}
         self._rng = np.random.default_rng(seed)
         for space in (spaces.observation, spaces.action):
@@ -58,23 +57,14 @@ class AgentCase:
         def table(draw: Any) -> Any:
             return stacked([stacked([draw() for _ in range(B)]) for _ in range(T)])
 
+        def observation() -> Any:
+            space = self.spaces.observation
+            drawn = iter([_typical_leaf(leaf, self._rng) for _, leaf in leaf_spaces(space)])
+            return buffer_func(space.null_value(), lambda _: next(drawn))
+
         reward = self._rng.normal(size=(T, B)).astype(np.float32)
-        observation = table(lambda: self._typical(self.spaces.observation))
         action = table(self.spaces.action.sample)
-        return Inputs(*torchify_buffer((observation, action, reward)))
-
-    def _typical(self, space: Any) -> Any:
-        """Draw an element of a space, with moderate values where it is unbounded."""
-        drawn = iter([_typical_leaf(leaf, self._rng) for _, leaf in leaf_spaces(space)])
-        return buffer_func(space.null_value(), lambda _: next(drawn))
-
-    def keep_recipe(self) -> None:
-        """Pickle the agent as constructed.
-
-        Raises:
-            TypeError: the agent cannot be pickled.
-        """
-        self._recipe = serialize.dumps(self.agent)
+        return Inputs(*torchify_buffer((table(observation), action, reward)))
 
     def fresh(self, seed: int = 0) -> Any:
         """Return an initialized copy in sample mode; equal seeds give equal parameters."""
@@ -87,7 +77,7 @@ class AgentCase:
 
     def recreated(self) -> Any:
         """Return a copy as a worker process receives it."""
-        return serialize.loads(self._recipe)
+        return serialize.loads(serialize.dumps(self.agent))
 
     def initialized(self, seed: int = 0) -> Any:
         """Return a copy, initialized with perturbed parameters."""
@@ -179,15 +169,12 @@ def spaces_of(env_or_spaces: Any) -> EnvSpaces:
         TypeError: there are no spaces, or they are not rlpyt's.
     """
     given = env_or_spaces
-    if isinstance(given, type) or (callable(given) and not hasattr(given, "step")):
-        env = build_env(given, {}, "check_agent")
-        try:
-            return EnvSpaces(env.observation_space, env.action_space)
-        finally:
-            env.close()
-    if hasattr(given, "reset") and hasattr(given, "step"):
-        env = build_env(lambda: given, {}, "check_agent")
+    factory = isinstance(given, type) or (callable(given) and not hasattr(given, "step"))
+    if factory or (hasattr(given, "reset") and hasattr(given, "step")):
+        env = build_env(given if factory else lambda: env_or_spaces, {}, "check_agent")
         given = EnvSpaces(env.observation_space, env.action_space)
+        if factory:
+            env.close()
     if not hasattr(given, "observation") or not hasattr(given, "action"):
         raise TypeError(
             f"env_or_spaces={env_or_spaces!r:.100} must be an environment, a class or function "

@@ -27,6 +27,7 @@ from rlpyt.testing.env_runs import (
 )
 from rlpyt.testing.report import Report, Stop
 from rlpyt.testing.trees import equal, shares_memory
+from rlpyt.utils.buffer import leaves_of
 from rlpyt.utils.state_codec import encode_state
 
 IMAGE_DIMS = 3
@@ -166,7 +167,7 @@ def check_spaces(case: EnvCase) -> None:
                 "use the spaces of rlpyt.spaces, or GymSpaceWrapper(space) around a Gymnasium one.",
                 stop=True,
             )
-        shapes = [np.shape(leaf) for leaf in _flat(space.null_value())]
+        shapes = [np.shape(leaf) for leaf in leaves_of(space.null_value())]
         for sample in (space.sample() for _ in range(N_SAMPLES)):
             expect(
                 space.contains(sample),
@@ -175,7 +176,7 @@ def check_spaces(case: EnvCase) -> None:
                 "make sample() and contains() agree in shape, dtype and bounds.",
             )
             expect(
-                [np.shape(leaf) for leaf in _flat(sample)] == shapes,
+                [np.shape(leaf) for leaf in leaves_of(sample)] == shapes,
                 "spaces",
                 f"the shapes of {name}_space.null_value() are {shapes}, unlike those of samples",
                 "return from null_value() an element shaped like samples.",
@@ -193,12 +194,6 @@ def check_spaces(case: EnvCase) -> None:
         f"env.spaces is {spaces!r:.80}",
         "derive from rlpyt.envs.base.Env, which defines it: EnvSpaces(observation, action).",
     )
-
-
-def _flat(element: Any) -> list[Any]:
-    if isinstance(element, tuple):
-        return [leaf for part in tuple(element) for leaf in _flat(part)]
-    return [element]
 
 
 def check_images(case: EnvCase) -> None:

@@ -1,5 +1,6 @@
 """Findings of a conformance check: collect, print and raise them."""
 
+import traceback
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -143,7 +144,8 @@ class Report:
             if refusal is not None and isinstance(error, refusal):
                 self.open(checks[0], f"{error}")
             else:
-                text = f"raised {type(error).__name__}: {error}{_origin(error)}"
+                origin = traceback.extract_tb(error.__traceback__)[-1]
+                text = f"raised {type(error).__name__}: {error} ({origin.filename}:{origin.lineno})"
                 self.error(checks[0], text, "see the message and report.tracebacks.")
                 self.tracebacks.append(traceback_text(error))
         else:
@@ -193,11 +195,3 @@ class Report:
         passed = tabulate([(name, self.checks[name]) for name in self.passed], tablefmt="plain")
         lines += [f"  ok   {line}" for line in passed.splitlines()]
         return "\n".join(lines)
-
-
-def _origin(error: BaseException) -> str:
-    """Return file and line of the innermost frame of an exception."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return "" if frame is None else f" ({frame.tb_frame.f_code.co_filename}:{frame.tb_lineno})"

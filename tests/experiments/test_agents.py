@@ -1,11 +1,13 @@
 """Options of agents: those that were given count, those that fit nothing are refused."""
 
 import pytest
+import torch
 
-from rlpyt.experiments.agents import build_agent
+from rlpyt.experiments.agents import _with_classes, build_agent
 from rlpyt.experiments.build import env_recipe, env_spaces
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
+from rlpyt.models.image_encoder import ImageEncoder
 from rlpyt.models.mingru import MinGru
 from rlpyt.utils.names import UnknownName
 
@@ -95,3 +97,14 @@ def test_memory_none_is_no_memory():
 def test_memories_that_fit_nothing_are_refused(algo_name, chosen, message):
     with pytest.raises(ValueError, match=message):
         built(algo_name, **chosen)
+
+
+def test_names_of_classes_are_found_in_arguments_of_single_networks():
+    encoder, layer = "rlpyt.models.image_encoder:ImageEncoder", "torch.nn:SiLU"
+    critics = dict(encoder=dict(kind=encoder, channels=[4]), nonlinearity=layer)
+    found = _with_classes({"q_model_kwargs": critics})["q_model_kwargs"]
+    assert found == {
+        "encoder": {"kind": ImageEncoder, "channels": [4]}, "nonlinearity": torch.nn.SiLU,
+    }  # fmt: skip
+    parts = dict(encoders={"image": encoder, "state": "mlp"}, hidden_sizes=[4])
+    assert _with_classes(parts) == {**parts, "encoders": {"image": ImageEncoder, "state": "mlp"}}

@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import sys
 import warnings
 import weakref
 from collections import deque
@@ -653,6 +654,19 @@ def test_a_signal_after_one_has_failed_stops_the_others(tmp_path, capsys):
     assert stopped.value.code == 143
     told = capsys.readouterr().err
     assert "the others were stopped by a signal.\nseed_3: ValueError: my own" in told
+
+
+def test_one_that_ends_the_program_does_not_stop_the_others(tmp_path):
+    class Expired(Hook):
+        def on_iteration(self, runner, itr):
+            if (runner.seed, itr) == (3, 0):
+                sys.exit("the license expired")
+
+    runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4)}
+    with pytest.raises(SystemExit, match="the license expired"):
+        train_population(runs, hooks=[Expired()])
+    steps = [*read_progress(tmp_path / "seed_4")["Diagnostics/CumSteps"]]
+    assert steps[-1] == runs[tmp_path / "seed_4"].steps
 
 
 def test_a_signal_while_one_starts_stops_all(tmp_path):

@@ -275,7 +275,7 @@ def test_a_training_in_a_hook_leaves_the_random_numbers_of_the_outer_one(tmp_pat
 def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):
     run = rlpyt.load(cartpole)
     first, again, other = run.evaluate(3), run.evaluate(3), run.evaluate(3, seed=5)
-    assert first == again
+    assert first == again == run.evaluate(3.0)
     assert first.returns != other.returns
     assert first.returns == tuple(float(n) for n in first.lengths)
     with pytest.raises(ValueError, match="episodes=0"):

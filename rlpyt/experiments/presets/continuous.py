@@ -18,19 +18,12 @@ _CLASSIC: Parts = {
 }
 # Haarnoja et al. 2018 and Fujimoto et al. 2018, with the usual network sizes. The learning rate of
 # 1e-3 scores higher than SAC's 3e-4 after 50,000 steps, see docs/results.md.
-_MUJOCO: Parts = {
-    "steps": 1_000_000,
-    "sampler": {"kind": "serial", "batch_T": 1, "batch_B": 1, "max_decorrelation_steps": 0},
-    "agent": {"hidden_sizes": [256, 256]},
-    "algo": {
-        "discount": 0.99,
-        "learning_rate": 1e-3,
-        "batch_size": 256,
-        "replay_ratio": 256,
-        "min_steps_learn": 5_000,
-        "replay_size": 1_000_000,
-    },
-}
+_MUJOCO = with_parts(
+    _CLASSIC,
+    steps=1_000_000,
+    agent={"hidden_sizes": [256, 256]},
+    algo={"discount": 0.99, "min_steps_learn": 5_000, "replay_size": 1_000_000},
+)
 
 
 _XQC_CRITICS = {"normalization": {"kind": "batch", "unit_weights": True}, "n_atoms": 101}

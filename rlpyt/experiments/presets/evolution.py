@@ -8,22 +8,18 @@ from typing import Any
 
 from rlpyt.experiments.presets.compose import Parts, with_parts
 
-_CMAES = {"sigma0": 1.0}
-_CEM = {"sigma0": 1.0, "elite_frac": 0.25, "extra_std": 0.5, "extra_itrs": 100}
-_OPENAI_ES = {"sigma0": 0.5, "learning_rate": 0.15, "sigma_decay": 0.99}
+_ALGOS: dict[str, dict[str, Any]] = {
+    "cmaes": {"sigma0": 1.0},
+    "cem": {"sigma0": 1.0, "elite_frac": 0.25, "extra_std": 0.5, "extra_itrs": 100},
+    "openai_es": {"sigma0": 0.5, "learning_rate": 0.15, "sigma_decay": 0.99},
+}
 
 
-def _presets(base: Parts, episodes: int = 1, **populations: int) -> dict[str, Parts]:
+def _presets(base: Parts, **populations: int) -> dict[str, Parts]:
     """Return presets of all strategies, with the number of candidates of each."""
-
-    def one(algo: dict[str, Any], popsize: int) -> Parts:
-        sampler = {"batch_B": popsize * episodes}
-        return with_parts(base, algo={**algo, "episodes": episodes}, sampler=sampler)
-
     return {
-        "cmaes": one(_CMAES, populations["cmaes"]),
-        "cem": one(_CEM, populations["cem"]),
-        "openai_es": one(_OPENAI_ES, populations["openai_es"]),
+        name: with_parts(base, algo={**_ALGOS[name], "episodes": 1}, sampler={"batch_B": n})
+        for name, n in populations.items()
     }
 
 

@@ -222,32 +222,20 @@ MINATAR: dict[str, Parts] = {
         agent={"args": {"eps_final": 0.02, "n_act_quantiles": 8}},
         algo={"learning_rate": 2.5e-4, "n_tau": 8, "n_tau_target": 8},
     ),
-    "r2d1": {
-        "steps": 1_000_000,
-        "sampler": {"kind": "serial", "batch_T": 20, "batch_B": 16},
-        "agent": {
-            "recurrent": True,
+    "r2d1": with_parts(
+        CLASSIC["r2d1"],
+        steps=1_000_000,
+        agent={
             "hidden_sizes": [128],
             "model": {**MINATAR_NETWORK["model"], "lstm_size": 128, "head_size": 128},
-            "args": {"eps_final": 0.1, "eps_final_min": 0.005},
         },
-        "algo": {
-            "discount": 0.99,
+        algo={
             "learning_rate": 5e-4,
             "optim_kwargs": {"eps": 0.01 / 32},
-            "batch_T": 20,
-            "batch_B": 32,
-            "warmup_T": 10,
-            "store_rnn_state_interval": 10,
-            "min_steps_learn": 5_000,
-            "replay_size": 100_000,
-            "replay_ratio": 6,
             "target_update_interval": 250,
-            "n_step_return": 3,
             "eps_steps": 100_000,
-            "pri_beta_steps": None,
         },
-    },
+    ),
 }
 
 TUNED: dict[str, dict[str, Parts]] = {

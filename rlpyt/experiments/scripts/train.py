@@ -154,24 +154,12 @@ class TrainScript:
 def _with_class(
     part: Mapping[str, Any], key: str, argument: str, classes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments in ``part``, with the name under ``key`` replaced by a class.
-
-    Args:
-        part: arguments, with or without ``key``.
-        key: key of the name of the class.
-        argument: argument that takes the class.
-        classes: classes by name.
-
-    Raises:
-        UnknownName: ``classes`` has no class of that name.
-    """
+    """Return the arguments in ``part``, with the name under ``key`` replaced by a class."""
     kwargs = dict(part)
     name = kwargs.pop(key, None)
-    if name is None:
-        return kwargs
-    if name not in classes:
+    if name is not None and name not in classes:
         raise UnknownName(key, name, classes)
-    return {**kwargs, argument: classes[name]}
+    return kwargs if name is None else {**kwargs, argument: classes[name]}
 
 
 def _exit(message: str) -> NoReturn:
