@@ -18,7 +18,7 @@ from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.masking import masks_actions
 from rlpyt.models.observation import check_normalized, marked_shape, shape_of_group
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict, updates_obs_rms
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
 from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to, leaves_of
 from rlpyt.utils.collections import namedarraytuple
@@ -90,7 +90,6 @@ class BaseAgent(Recorded):
     n_quantiles: int | None = None  # number of quantiles of each critic or action value
     n_atoms: int | None = None  # number of atoms of their distributions
     has_target_critics = True  # False if targets are from the critics themselves
-    targets: Any = ()  # target networks, each with the network that it follows
     parts: Any = None  # `PolicyParts` of SAC's agent, if actions are not a single Box
     value: ClassVar[Callable[..., Tensor]]  # V [B], in agents that can bootstrap, like ``PgAgent``
     # True if each row's action is bitwise independent of the other rows in the batch.
@@ -294,12 +293,7 @@ class BaseAgent(Recorded):
 
     def target_networks(self) -> list[Any]:
         """Return the target networks."""
-        return [target for target, _ in self.targets]
-
-    def update_target(self, tau: float = 1) -> None:
-        """Move the targets' parameters towards the models'; ``tau=1`` copies them."""
-        for target, model in self.targets:
-            update_state_dict(target, model.state_dict(), tau)
+        return []
 
     def async_cpu(self, share_memory: bool = True) -> None:
         """Hook: called in an asynchronous sampler after the agent has built its model."""

@@ -60,7 +60,8 @@ def compiled_function(function: Callable[..., Any], device: str = "cpu") -> Call
             if chosen is function or not isinstance(error, dynamo.exc.TorchDynamoException):
                 raise
             reason = " ".join(str(error).split("\n\n")[0].split())
-            traced = isinstance(error, dynamo.exc.BackendCompilerFailed)  # not the code made of it
+            # The function was traced, and the code made of it could not be compiled.
+            traced = isinstance(error, dynamo.exc.BackendCompilerFailed)
             install = "Install a C++ compiler such as g++ (on a GPU also triton), or set"
             remedy = install if traced else "To leave out the attempt, set"
             warnings.warn(

@@ -45,8 +45,6 @@ class EvolutionAlgo(RlAlgorithm):
     episodes: int = fixed(1, ge=1, doc="episodes per candidate; more for noisy returns")
     common_random_numbers: bool = setting(True, doc="same episode starts for all candidates")
 
-    strategy_class: ClassVar[Any]
-    strategy_settings: ClassVar[tuple[str, ...]]  # fields that are its arguments, of these names
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     discount = 1.0
 
@@ -56,11 +54,7 @@ class EvolutionAlgo(RlAlgorithm):
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """Build the strategy from the settings of this algorithm."""
-        settings = {name: getattr(self, name) for name in self.strategy_settings}
-        strategy: BaseES = self.strategy_class(
-            x0, self.sigma0, popsize=popsize, seed=seed, **settings
-        )
-        return strategy
+        raise NotImplementedError(f"{type(self).__name__} must implement make_strategy.")
 
     def initialize(
         self,
@@ -228,7 +222,9 @@ class CmaesAlgo(EvolutionAlgo):
 
     diagonal: bool = fixed(False, doc="diagonal covariance; for more than 300 parameters")
 
-    strategy_class, strategy_settings = CMAES, ("diagonal",)
+    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
+        """Build the strategy; see `EvolutionAlgo`."""
+        return CMAES(x0, self.sigma0, popsize=popsize, seed=seed, diagonal=self.diagonal)
 
 
 @dataclass(eq=False)
@@ -239,7 +235,14 @@ class CemAlgo(EvolutionAlgo):
     extra_std: float = fixed(0.25, ge=0, finite=True, doc="initial added noise, in sigma0")
     extra_itrs: int = fixed(50, ge=1, doc="generations until the added noise is zero")
 
-    strategy_class, strategy_settings = CEM, ("elite_frac", "extra_std", "extra_itrs")
+    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
+        """Build the strategy; see `EvolutionAlgo`."""
+        settings: dict[str, Any] = {
+            "elite_frac": self.elite_frac,
+            "extra_std": self.extra_std,
+            "extra_itrs": self.extra_itrs,
+        }
+        return CEM(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
 
 
 @dataclass(eq=False)
@@ -267,5 +270,12 @@ class OpenaiEsAlgo(EvolutionAlgo):
         super().initialize(*args, **kwargs)
         self.follow("learning_rate", partial(setattr, self.strategy, "learning_rate"))
 
-    strategy_class = OpenAIES
-    strategy_settings = ("learning_rate", "weight_decay", "learning_rate_decay", "sigma_decay")
+    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
+        """Build the strategy; see `EvolutionAlgo`."""
+        settings: dict[str, Any] = {
+            "learning_rate": self.learning_rate,
+            "weight_decay": self.weight_decay,
+            "learning_rate_decay": self.learning_rate_decay,
+            "sigma_decay": self.sigma_decay,
+        }
+        return OpenAIES(x0, self.sigma0, popsize=popsize, seed=seed, **settings)

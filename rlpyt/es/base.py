@@ -59,14 +59,15 @@ class BaseES:
         popsize: int | None = None,
         seed: int | None = None,
     ) -> None:
-        arguments = {"popsize": popsize, "seed": seed}
-        twice = [name for name in opts or () if arguments.get(name) is not None]
-        if twice:
-            raise ValueError(f"{twice[0]} is given both as an argument and in opts; remove one.")
-        given = {**arguments, **(opts or {})}
-        unknown = sorted(given.keys() - {"popsize", "seed"})
+        unknown = sorted((opts or {}).keys() - {"popsize", "seed"})
         if unknown:
             raise ValueError(f"opts has {unknown}; it takes 'popsize' and 'seed'.")
+        arguments = {"popsize": popsize, "seed": seed}
+        own = {name: value for name, value in (opts or {}).items() if value is not None}
+        for name in own:
+            if arguments[name] is not None:
+                raise ValueError(f"{name} is given both as an argument and in opts; remove one.")
+        given = {**arguments, **own}
         self.mean = _checked_x0(x0)
         self.n = len(self.mean)
         self.sigma0 = self._checked_sigma0(sigma0)

@@ -248,11 +248,11 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
             return all(getattr(type(part), name) is getattr(base, name) for name in names)
 
         # Leaves drawn by an override may exceed the ring, which `to_T_B_idxs` wraps.
-        ours = any(
-            kept(self.selection, x, "draw") for x in (UniformSelection, PrioritizedSelection)
+        weighed = kept(self.selection, UniformSelection, "weigh") or kept(
+            self.selection, PrioritizedSelection, "weigh", "draw"
         )
         hooks = "sample_idxs", "extract_batch", "to_T_B_idxs"
-        plain = self.hindsight is None and ours and kept(self, ReplayBuffer, *hooks)
+        plain = self.hindsight is None and weighed and kept(self, ReplayBuffer, *hooks)
         self._sample: Any = self._sample_rows if plain else self._sample_by_hooks
         read = kept(self, ReplayBuffer, "extract_observation")
         self.observations = self.storage.observations if read else self._extracted
@@ -566,7 +566,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         """Return a batch of ``n`` rows."""
         idxs = self.selection.draw(n, self.valid(T), self.rng)
         batch = self.window.extract(self, self.window.read(self, idxs, T))
-        return self.selection.weigh(batch, idxs)
+        return self.selection.weigh_rows(batch, idxs)
 
     def _sample_by_hooks(self, n: int, *length: int | None) -> Any:
         """Return a batch of ``n`` rows by the methods that subclasses may override."""
@@ -574,7 +574,7 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         batch = self.extract_batch(T_idxs, B_idxs, *length)
         if self.hindsight is not None:
             self.hindsight.relabel(self, batch, T_idxs, B_idxs)
-        return self.selection.weigh(batch, T_idxs * self.B + B_idxs)
+        return self.selection.weigh(batch, T_idxs, B_idxs)
 
     def newest(self, n: int) -> Any:
         """Return the batch of the windows of the newest rows, the last being the newest.

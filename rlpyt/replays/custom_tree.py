@@ -47,7 +47,7 @@ class CustomTreeSelection(PrioritizedSelection):
         rows = np.asarray(T_idxs) * self.row_stride
         return np.asarray(rows * self.ring.B + np.asarray(B_idxs))
 
-    def weigh(self, batch: Any, idxs: Array) -> Any:
+    def weigh(self, batch: Any, T_idxs: Array, B_idxs: Array) -> Any:
         """Return the batch of the latest draw with importance weights."""
         priorities = np.asarray(self._drawn)
         weights = (priorities / priorities.min()) ** -self.beta

@@ -109,8 +109,12 @@ class UniformSelection:
         chosen = left[(rng.random(n) * len(left)).astype(np.int64)]
         return _to_row_idxs(chosen, B, row_stride) + first * B
 
-    def weigh(self, batch: NamedArrayTuple, idxs: Array) -> Any:
+    def weigh(self, batch: NamedArrayTuple, T_idxs: Array, B_idxs: Array) -> Any:
         """Return the batch unchanged: uniform draws need no weights."""
+        return batch
+
+    def weigh_rows(self, batch: NamedArrayTuple, idxs: Array) -> Any:
+        """Return what ``weigh`` returns, for rows t * B + b."""
         return batch
 
     def update(self, priorities: Arrays | None, ticket: Any) -> None:
@@ -219,11 +223,15 @@ class PrioritizedSelection:
         leaves = self.tree.draw(n, self.settings.unique, rng)
         return _to_row_idxs(leaves, self.tree.B, self.row_stride)
 
-    def weigh(self, batch: NamedArrayTuple, idxs: Array) -> Any:
-        """Return the batch of rows t * B + b with importance weights and a ticket.
+    def weigh(self, batch: NamedArrayTuple, T_idxs: Array, B_idxs: Array) -> Any:
+        """Return the batch of these rows with importance weights and a ticket.
 
         w_i = (p_i / min_j p_j)^-beta
         """
+        return self.weigh_rows(batch, T_idxs * self.ring.B + B_idxs)
+
+    def weigh_rows(self, batch: NamedArrayTuple, idxs: Array) -> Any:
+        """Return what ``weigh`` returns, for rows t * B + b."""
         leaves = _to_leaves(idxs, self.ring.B, self.row_stride)
         priorities = self.tree.leaves.take(leaves, mode="wrap")
         weights = (priorities / priorities.min()) ** -self.beta

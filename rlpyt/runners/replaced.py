@@ -27,6 +27,8 @@ class AsyncOptWorker:
         "pass a list of several affinities to AsyncRl as affinity['optimizer']; it starts the "
         "processes",
     )
+    startup: Any = __init__
+    optimize, shutdown = startup, startup
 
 
 def placeholder(x: object) -> None:

@@ -123,7 +123,7 @@ class MinibatchRlBase(CheckpointedRunner):
             self.eval_interval_steps = whole_number("eval_interval_steps", eval_interval_steps, 0)
         if checkpoint_interval_steps is not None:
             checkpoint_interval_steps = whole_number(
-                "checkpoint_interval_steps", checkpoint_interval_steps, 1
+                "checkpoint_interval_steps", checkpoint_interval_steps, 0
             )
         self.checkpoint_interval_steps = checkpoint_interval_steps
         super().__init__(checkpoint_dir, resume_from)

@@ -586,7 +586,13 @@ class Sampler(BaseSampler):
 
 def _first_occurrences(kwargs: list[dict[str, Any]]) -> list[bool]:
     """Return True for each dictionary that differs from all before it."""
-    return [not any(_equal(own, other) for other in kwargs[:i]) for i, own in enumerate(kwargs)]
+    distinct: list[dict[str, Any]] = []
+    is_first = []
+    for settings in kwargs:
+        is_first.append(not any(_equal(settings, other) for other in distinct))
+        if is_first[-1]:
+            distinct.append(settings)
+    return is_first
 
 
 def _equal(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -369,10 +369,15 @@ def _set_state(memory: RecurrentMemory, state: Tensors | None) -> None:
 
 def _mixed(a: object, b: object, parity: int) -> Any:
     """Return the rows of ``a`` whose index has this parity, and the other rows of ``b``."""
-    mixed = buffer_func(b, copy.copy)
-    for leaf, other in zip(leaves_of(mixed), leaves_of(a)):
-        leaf[parity::2] = other[parity::2]
-    return mixed
+    others = iter(leaves_of(b))
+
+    def mix(leaf: Any) -> Any:
+        other = next(others)
+        mixed = other.clone() if isinstance(other, torch.Tensor) else other.copy()
+        mixed[parity::2] = leaf[parity::2]
+        return mixed
+
+    return buffer_func(a, mix)
 
 
 def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: Array) -> Any:

@@ -24,7 +24,7 @@ from rlpyt.replays.non_sequence.uniform import (
     UniformReplay,
     UniformReplayBuffer,
 )
-from rlpyt.replays.selection import PrioritizedSelection
+from rlpyt.replays.selection import PrioritizedSelection, UniformSelection
 from rlpyt.replays.sequence.n_step import SequenceNStepReturnBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.replays.sequence.uniform import UniformSequenceReplay, UniformSequenceReplayBuffer
@@ -77,6 +77,23 @@ def test_overrides_that_change_nothing_give_the_same_batches(cls):
             np.testing.assert_array_equal(one.ticket.leaves, other.ticket.leaves)
         update(own, one)
         update(stock, other)
+
+
+@pytest.mark.parametrize("base", [UniformSelection, PrioritizedSelection])
+def test_an_own_selection_may_weigh_by_time_and_environment(base):
+    seen = []
+
+    class Noted(base):
+        def weigh(self, batch, T_idxs, B_idxs):
+            seen.append((T_idxs, B_idxs))
+            return super().weigh(batch, T_idxs, B_idxs)
+
+    class Own(PrioritizedReplayBuffer if base is PrioritizedSelection else UniformReplayBuffer):
+        Selection = Noted
+
+    batch = filled(Own).sample_batch(8)
+    ((T_idxs, B_idxs),) = seen
+    assert rows_of(batch).tolist() == T_idxs.tolist() and B_idxs.max() == 1
 
 
 def test_leaves_drawn_beyond_the_ring_are_wrapped_in_the_ticket():

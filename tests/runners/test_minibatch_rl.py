@@ -314,6 +314,12 @@ def test_bad_arguments_are_refused(kwargs, error, message):
         runner_for(**kwargs)
 
 
+def test_a_checkpoint_interval_of_zero_is_none(tmp_path):
+    runner = runner_for(checkpoint_interval_steps=0, checkpoint_dir=tmp_path)
+    runner.train()
+    assert len([*tmp_path.glob("checkpoint-*")]) == 1  # at the end
+
+
 def test_less_than_a_batch_is_one_iteration_with_a_warning(tmp_path):
     runner = runner_for()
     runner.n_steps = 47

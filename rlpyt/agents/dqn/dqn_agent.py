@@ -14,7 +14,7 @@ from rlpyt.distributions.base import NoiseSpec
 from rlpyt.distributions.epsilon_greedy import EpsilonGreedy, valid_values
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.dqn.noisy import noisy_layers, set_row_noise
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.collections import namedarraytuple
@@ -109,6 +109,10 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         if hasattr(model, "obs_rms"):
             self.target_model.obs_rms = model.obs_rms
 
+    def target_networks(self) -> list[Any]:
+        """Return the target network, in a list."""
+        return [self.target_model]
+
     def to_device(self, cuda_idx: int | None = None) -> None:
         """Move model and target to a CUDA device."""
         super().to_device(cuda_idx)
@@ -182,6 +186,11 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         """Return max_a Q(s, a) over valid actions [*lead], of what was recorded while acting."""
         summary, *_ = agent_info
         return greatest(self.action_values(summary), observation)
+
+    def update_target(self, tau: float = 1) -> None:
+        """Move the target's parameters towards the model's: ``tau`` 1 copies them."""
+        for target, model in self.targets:
+            update_state_dict(target, model.state_dict(), tau)
 
     @property
     def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:

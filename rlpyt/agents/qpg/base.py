@@ -25,7 +25,7 @@ from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.image_encoder import is_custom
 from rlpyt.models.normalization import batch_norms
 from rlpyt.models.observation import images_of, marked_shape
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp
+from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
@@ -341,6 +341,10 @@ class QpgAgent(BaseAgent):
         super().data_parallel()
         self.q_model = self._wrap_ddp(self.q_model)
 
+    def target_networks(self) -> list[Any]:
+        """Return the target networks that exist."""
+        return [x for name, x in self._networks().items() if name.startswith("target")]
+
     def give_min_itr_learn(self, min_itr_learn: int) -> None:
         """Set the iteration at which learning starts; until then ``pretrain_std`` applies."""
         self.settings["min_itr_learn"][:] = min_itr_learn
@@ -469,6 +473,11 @@ class QpgAgent(BaseAgent):
         """Return one of several critics, as a function of ``q_model``'s inputs."""
         critics = unwrap_ddp(self.q_model)
         return critics if self.n_critics is None else partial(critics, member=i)
+
+    def update_target(self, tau: float = 1) -> None:
+        """Move the targets' parameters towards the models'; ``tau=1`` copies them."""
+        for target, model in self.targets:
+            update_state_dict(target, model.state_dict(), tau)
 
     @property
     def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:

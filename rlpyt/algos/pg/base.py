@@ -142,9 +142,13 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     def update(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a batch [T, B]; return a scalar for each statistic."""
-        loss, *others = self.loss(samples)  # type: ignore[attr-defined]
+        loss, *others = self.loss(samples)
         grad_norm = self.gradient_step(loss)
         return loss.detach(), grad_norm, *(x.detach() for x in others)
+
+    def loss(self, samples: NamedArrayTuple) -> Any:
+        """Return the loss of a batch [T, B], and statistics, scalars."""
+        raise NotImplementedError(f"{type(self).__name__} must implement loss or optimize_agent.")
 
     def with_normalized_rewards(self, samples: NamedArrayTuple) -> Any:
         """Return a batch [T, B] with normalized rewards, if ``normalize_reward`` is set.
