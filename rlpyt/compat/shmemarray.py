@@ -8,6 +8,7 @@ its process ends normally. A process that is killed before leaves the memory beh
 import ctypes
 import math
 import mmap
+import operator
 import os
 import re
 import secrets
@@ -89,7 +90,7 @@ def NpShmemArray(
     shape: int | Iterable[int], dtype: DTypeLike, tag: str, create: bool = True
 ) -> NDArray[Any]:
     """Return a numpy array in named shared memory: zeroed if ``create``, else existing content."""
-    dims = tuple(shape) if isinstance(shape, Iterable) else (int(shape),)
+    dims = tuple(shape) if isinstance(shape, Iterable) else (operator.index(shape),)
     dtype, n = np.dtype(dtype), math.prod(dims)
     raw = ShmemRawArray(ctypes.c_char, max(1, n * dtype.itemsize), tag, create)
     return np.frombuffer(raw, dtype, n).reshape(dims)

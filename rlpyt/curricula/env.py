@@ -38,7 +38,7 @@ class TaskEnv(EnvLayer):
     def __init__(self, env: Any, space: TaskSpace) -> None:
         self.env, self.space = env, space
         self._observation_space, self._action_space = env.observation_space, env.action_space
-        self._horizon = getattr(env, "horizon", None)
+        self._known_horizon = getattr(env, "horizon", None)
         self._set_task = _setter(env)
         self._queue: deque[Any] = deque()
         self._assigned = False

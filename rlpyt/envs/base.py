@@ -59,7 +59,7 @@ class BaseEnv:
 
     _action_space: Space
     _observation_space: Space
-    _horizon: int | None = None
+    _known_horizon: int | None = None
 
     @property
     def action_space(self) -> Space:
@@ -79,7 +79,7 @@ class BaseEnv:
     @property
     def horizon(self) -> int | None:
         """Steps after which an episode is truncated; ``None`` if unlimited or unknown."""
-        return self._horizon
+        return self._known_horizon
 
     def get_state(self) -> dict[str, Any] | None:
         """Return the exact state as a plain tree; a restored environment continues bit for bit.

@@ -120,7 +120,7 @@ class MemoryEnv(ToyEnv):
     def __init__(self, delay: int = 4, n_cues: int = 2, *, seed: int | None = None) -> None:
         delay, n_cues = whole_number("delay", delay, 1), whole_number("n_cues", n_cues, 2)
         super().__init__(n_actions=n_cues, obs_size=n_cues + 1, seed=seed)
-        self.delay, self.n_cues, self._horizon = delay, n_cues, delay + 1
+        self.delay, self.n_cues, self._known_horizon = delay, n_cues, delay + 1
         self._cue = 0
 
     def _begin(self) -> Observation:
@@ -156,7 +156,7 @@ class DelayEnv(ToyEnv):
         n_actions = whole_number("n_actions", n_actions, 2)
         super().__init__(n_actions=n_actions, obs_size=2, seed=seed)
         self.delay, self.lure, self.good = delay, lure, n_actions - 1
-        self._earned, self._horizon = False, delay + 1
+        self._earned, self._known_horizon = False, delay + 1
 
     def _begin(self) -> Observation:
         self._earned = False
@@ -182,13 +182,13 @@ class TruncationEnv(ToyEnv):
     Observation: [1], always 1. Actions have no effect.
     """
 
-    _horizon: int
+    _known_horizon: int
 
     def __init__(
         self, horizon: int = 5, terminate: bool = False, *, seed: int | None = None
     ) -> None:
         super().__init__(n_actions=2, obs_size=1, seed=seed)
-        self._horizon, self.terminate = whole_number("horizon", horizon, 1), terminate
+        self._known_horizon, self.terminate = whole_number("horizon", horizon, 1), terminate
 
     @staticmethod
     def value(discount: float) -> float:
@@ -201,7 +201,7 @@ class TruncationEnv(ToyEnv):
     def step(self, action: object) -> EnvStep:
         """Advance one step with reward 1."""
         self._t += 1
-        done = self._t >= self._horizon
+        done = self._t >= self._known_horizon
         return EnvStep(np.ones(1, np.float32), 1.0, done, EnvInfo(done and not self.terminate))
 
 
@@ -229,7 +229,7 @@ class ReachEnv(ToyEnv):
     ) -> None:
         super().__init__(n_actions=1, obs_size=len(low), seed=seed)
         self._action_space = FloatBox(low=np.asarray(low), high=np.asarray(high))
-        self.length = self._horizon = whole_number("length", length, 1)
+        self.length = self._known_horizon = whole_number("length", length, 1)
         self._goal = np.zeros(len(low), np.float32)
 
     _state = ("_t", "_goal")
@@ -273,7 +273,7 @@ class PuzzleEnv(ToyEnv):
 
     needs: ClassVar[tuple[str, ...]] = ("memory", "mask", "parts", "hybrid")
     _state = ("_t", "_number", "_valid")
-    _n, _horizon = 4, 5
+    _n, _known_horizon = 4, 5
 
     def __init__(self, without: str | None = None, *, seed: int | None = None) -> None:
         n, needs = self._n, self.needs
@@ -323,7 +323,7 @@ class PuzzleEnv(ToyEnv):
             amount = float(action.amount[0]) if self._gives_amount else 0.0
             reward *= max(0.0, 1 - (amount - (2 * self._number + 1 - self._n) / self._n) ** 2)
         self._t += 1
-        done = self._t == self._horizon
+        done = self._t == self._known_horizon
         return EnvStep(self._begin(), reward, done, EnvInfo(False))
 
 

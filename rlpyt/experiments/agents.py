@@ -288,8 +288,9 @@ def _with_classes(value: Any, kind: str = "") -> Any:
     """
     if isinstance(value, Mapping):
         encoder = {"encoders": {*value}, "encoder": {"kind"}}.get(kind, {"encoder"})
-        kinds = {name: "encoder" if name in encoder else name.rpartition("_")[2] for name in value}
-        return {name: _with_classes(inner, kinds[name]) for name, inner in value.items()}
+        kinds: dict[str, str] = dict.fromkeys(encoder, "encoder")
+        kinds |= {name: "nonlinearity" for name in value if name.endswith("nonlinearity")}
+        return {k: _with_classes(x, kinds.get(k, str(k))) for k, x in value.items()}
     is_name = kind in ("encoder", "nonlinearity") and isinstance(value, str) and ":" in value
     return import_named(value, kind) if is_name else value
 

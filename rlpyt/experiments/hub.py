@@ -233,7 +233,7 @@ def _errors(name: str) -> Iterator[None]:
     except Exception as error:
         # Files are named by what the server says; other errors of the system are the cache's own.
         own = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
-        if own or isinstance(error, ImportError):
+        if own or isinstance(error, ImportError | MemoryError):
             raise
         raise ConnectionError(
             f"The hub's answer for {name} cannot be read ({first_line(error):.200}). Check that "

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.utils import Nonlinearity, conv2d_output_shape, nonlinearity_class
-from rlpyt.utils.old_names import OldName
 
 IntOrList = int | Sequence[int]
 
@@ -111,9 +110,6 @@ class Conv2dHeadModel(nn.Module):
         output_size: size of the linear output layer; ``None``: none.
         conv: the convolutions, in place of those with these settings.
 
-    Attributes:
-        output_size: size of the output.
-
     Raises:
         ValueError: image_shape is not (C, H, W), or the image is too small for the convolutions.
     """
@@ -139,14 +135,19 @@ class Conv2dHeadModel(nn.Module):
         c, h, w = image_shape
         layers = (channels, kernel_sizes, strides, paddings, nonlinearity, use_maxpool)
         self.conv = Conv2dModel(c, *layers) if conv is None else conv
-        self.output_size = self.conv.conv_out_size(h, w)
-        self.head: nn.Module = nn.Identity()
+        n_features = self.conv.conv_out_size(h, w)
         if hidden_sizes or output_size is not None:
-            self.head = MlpModel(self.output_size, hidden_sizes, output_size, nonlinearity)
-            self.output_size = self.head.output_size
-
-    _output_size = OldName("output_size")
+            self.head: nn.Module = MlpModel(n_features, hidden_sizes, output_size, nonlinearity)
+            self._output_size = output_size or self.head.output_size
+        else:
+            self.head = nn.Identity()
+            self._output_size = n_features
 
     def forward(self, input: Tensor) -> Tensor:
         """Return features, [B, C, H, W] float -> [B, output_size]."""
         return self.head(self.conv(input).flatten(1))  # type: ignore[no-any-return]
+
+    @property
+    def output_size(self) -> int:
+        """Return the size of the output."""
+        return int(self._output_size)

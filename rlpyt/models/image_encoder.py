@@ -82,7 +82,11 @@ class ImageEncoder(nn.Module):
             conv=None if kind is None else build_convolutions(encoder, shape.chw),
         )
         init_orthogonal(self.conv, HIDDEN_GAIN)
-        self.output_size = self.conv.output_size
+
+    @property
+    def output_size(self) -> int:
+        """Return the number of features."""
+        return self.conv.output_size
 
     def forward(self, image: Tensor) -> Tensor:
         """Return features [*lead, F] float32 of images [*lead, *shape]."""

@@ -17,7 +17,6 @@ from rlpyt.models.residual import Residual, residual_layers
 from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
-from rlpyt.utils.old_names import OldName
 
 HIDDEN_GAIN = 2**0.5  # keeps variance through ReLU layers
 POLICY_GAIN = 0.01  # the policy is nearly uniform at first
@@ -42,9 +41,6 @@ class MlpModel(nn.Module):
         residual: "simba", "bro" or "flashsac": each hidden size is a residual block, see
             `residual_layers`; ``None``: no blocks.
 
-    Attributes:
-        output_size: size of the last layer.
-
     Raises:
         ValueError: there is neither a hidden nor an output layer, or ``residual`` is given with
             other forms of layers.
@@ -66,7 +62,7 @@ class MlpModel(nn.Module):
             raise ValueError(
                 f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; set either."
             )
-        self.output_size = sizes[-1] if output_size is None else output_size
+
         if residual is not None:
             check_residual(residual, normalization=normalization, orthogonal_gain=orthogonal_gain)
             batch = partial(make_normalization, "batch")
@@ -75,6 +71,7 @@ class MlpModel(nn.Module):
             make = (kinds, nonlinearity_class(nonlinearity))
             blocks = residual_layers(residual, sizes, input_size, output_size, *make)
             self.model = Layers(*blocks)
+            self._output_size = sizes[-1] if output_size is None else output_size
             return
 
         def normalized(size: int) -> list[nn.Module]:
@@ -88,6 +85,7 @@ class MlpModel(nn.Module):
         if output_size is not None:
             layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))
         self.model = Layers(*layers)
+        self._output_size = sizes[-1] if output_size is None else output_size
         if orthogonal_gain is not None:
             init_orthogonal(self, HIDDEN_GAIN)
             if output_size is not None:
@@ -97,7 +95,10 @@ class MlpModel(nn.Module):
         """Return [*lead, output_size] for [*lead, input_size], with any leading dimensions."""
         return self.model(input)  # type: ignore[no-any-return]
 
-    _output_size = OldName("output_size")
+    @property
+    def output_size(self) -> int:
+        """Return the size of the last layer."""
+        return self._output_size
 
 
 def check_residual(residual: str, **others: Any) -> None:

@@ -213,7 +213,6 @@ class VectorModel(Network):
             observations without parts. See `rlpyt.models.image_encoder.build_encoder`.
 
     Attributes:
-        observation_size: number of features from ``read``.
         obs_rms: running statistics, if observations are normalized; algorithms update them through
             ``update_obs_rms``.
         images: encoders of the images of an observation, and custom ones, if there are any.
@@ -268,10 +267,10 @@ class VectorModel(Network):
         if images:
             self.images = nn.ModuleList(images)
         n_encoded = sum(int(x.output_size) for x in images)
-        self.observation_size = observation_size(observation_shape) + n_encoded
+        self._n_features = observation_size(observation_shape) + n_encoded
         # Observations of vectors alone, and of one vector, the most common ones, use a shortcut.
         n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
-        self._only_vectors = n_joined == self.observation_size
+        self._only_vectors = n_joined == self._n_features
         self._is_vector = is_vector(observation_shape) and not normalize_observation
         cls, base = type(self), VectorModel
         reads = cls.encode is base.encode and cls.read is base.read
@@ -283,6 +282,11 @@ class VectorModel(Network):
         return len(self._observation_shape)
 
     _obs_n_dim = _obs_ndim
+
+    @property
+    def observation_size(self) -> int:
+        """Return the number of features from ``read``."""
+        return self._n_features
 
     def read(self, observation: Tensors) -> Tensor:
         """Return features [*lead, observation_size] float32 of observations [*lead, ...]."""

@@ -277,13 +277,11 @@ class FinalObservationStore(Part):
     def forget(self, key: int) -> None:
         """Drop all entries before ``key``."""
         if len(self) and self.keys[self._ends[0] % len(self.keys)] < key:
-            order = self._order()
-            self._ends[0] += int(np.searchsorted(self.keys[order], key))
+            self._ends[0] += int(self._rank(key))
 
     def forget_from(self, key: int) -> None:
         """Drop ``key`` and all entries after it."""
-        order = self._order()
-        self._ends[1] = self._ends[0] + int(np.searchsorted(self.keys[order], key))
+        self._ends[1] = self._ends[0] + int(self._rank(key))
 
     def add(self, keys: NDArray[Any], observation: Arrays) -> int:
         """Store observations [K, ...] under ascending keys [K], above those already stored.
@@ -304,9 +302,15 @@ class FinalObservationStore(Part):
 
     def get(self, keys: NDArray[Any]) -> Any:
         """Return the observations [K, ...] of keys [K], which must be stored."""
-        order = self._order()
-        slots = order[np.searchsorted(self.keys[order], keys)]
+        slots = (self._ends[0] + self._rank(keys)) % max(1, len(self.keys))
         return buffer_func(self._numbers, lambda i: getattr(self, f"leaf_{i}")[slots])
+
+    def _rank(self, keys: Any) -> Any:
+        """Return how many entries are below each key."""
+        start = int(self._ends[0] % max(1, len(self.keys)))
+        older = self.keys[start : start + len(self)]
+        newer = self.keys[: len(self) - len(older)]  # beyond the end of the array
+        return np.searchsorted(older, keys) + np.searchsorted(newer, keys)
 
     def _order(self) -> NDArray[Any]:
         """Return the slots from the oldest to the newest entry."""

@@ -1,6 +1,7 @@
 """Policy of a sampler for faults of its environments and workers (``on_fault``)."""
 
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -114,6 +115,10 @@ class FaultLimit:
         Raises:
             BaseException: the first fault of the last hour, if there were too many.
         """
+        part: BaseException | None = error
+        while part is not None:  # frames would keep what has failed, such as a replay buffer
+            traceback.clear_frames(part.__traceback__)
+            part = part.__cause__ or part.__context__
         now = time.monotonic()
         self._recent.append((now, error))
         while now - self._recent[0][0] > HOUR_S:

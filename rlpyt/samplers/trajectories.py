@@ -217,7 +217,7 @@ def _copied(steps: Iterable[Any], start: int, stop: int, b: int) -> list[Any]:
 
 def _trajectory(open_: _Open, b: int, **end: Any) -> Trajectory:
     steps: list[Any] = [_joined(trees) for trees in zip(*open_.pieces, strict=True)]
-    return Trajectory(*steps, env=b, from_start=open_.from_start, **end)
+    return Trajectory(*steps, env=b, from_start=open_.from_start, **end)  # type: ignore[misc]
 
 
 def _joined(trees: Sequence[Any]) -> Any:

@@ -26,7 +26,6 @@ class Space:
     low: Any
     high: Any
 
-    _null_value: Any = 0  # fills the result of `null_value`
     _rng: np.random.Generator | None = None
 
     def sample(self) -> Any:
@@ -35,7 +34,7 @@ class Space:
 
     def null_value(self) -> Any:
         """Return the placeholder element, used for example as the action before the first one."""
-        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
+        raise NotImplementedError
 
     def contains(self, x: object) -> bool:
         """Return True if ``x`` is an element: structure, shape, kind of dtype and bounds."""

@@ -43,7 +43,7 @@ class FloatBox(Space):
                 f"low and high must have the same shape, got {low.shape} and {high.shape}. "
                 "Alternatively, pass scalars and shape."
             )
-        self.shape = dims = low.shape if shape is None else as_shape(shape)
+        dims = low.shape if shape is None else as_shape(shape)
         try:
             self.low = np.broadcast_to(low, dims).copy()
             self.high = np.broadcast_to(high, dims).copy()
@@ -72,9 +72,18 @@ class FloatBox(Space):
         x = np.select(kinds, draws, rng.normal(size=self.shape))
         return np.clip(x.astype(self.dtype), self.low, self.high)[()]  # rounding may exceed a bound
 
+    def null_value(self) -> Any:
+        """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
+        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
+
     def contains(self, x: object) -> bool:
         """Return True if ``x`` has the right shape and all entries are in [low, high]."""
         return within(x, self.low, self.high, self.shape, self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of an element."""
+        return self.low.shape
 
     @property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:

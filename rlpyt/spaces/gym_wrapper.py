@@ -47,8 +47,6 @@ class GymSpaceWrapper(Space):
 
     Attributes:
         space: the gymnasium space, or a `Composite` of wrappers for Dict and Tuple.
-        shape, dtype, low, high: as of all spaces, in rlpyt's form; named tuples for Dict and Tuple.
-        start: smallest integer of a Discrete or MultiDiscrete space; otherwise 0.
         identity: True if `convert` changes nothing, so that hot loops can skip it.
         revert_identity: True if `revert` changes nothing in the actions of agents, which are
             float32 and int64.
@@ -83,23 +81,22 @@ class GymSpaceWrapper(Space):
         if isinstance(space, gym_spaces.Dict | gym_spaces.Tuple):
             self._wrap_parts(space, null_value, force_float32, flat)
             return
-        leaf = _describe(space, force_float32, name)
+        self._leaf = leaf = _describe(space, force_float32, name)
         self._scalar = isinstance(space, gym_spaces.Discrete)
-        self.shape = space.shape or ()
-        self._reshaped = flat and not self._scalar and len(self.shape) != 1
+        self._shape: tuple[int, ...] = space.shape or ()
+        self._reshaped = flat and not self._scalar and len(self._shape) != 1
         if self._reshaped:
-            self.shape = (math.prod(self.shape),)
-            leaf = leaf._replace(
+            self._shape = (math.prod(self._shape),)
+            self._leaf = leaf = leaf._replace(
                 low=np.ravel(leaf.low), high=np.ravel(leaf.high), start=np.ravel(leaf.start)
             )
-        self.dtype, self.low, self.high, self._n, self.start = leaf
         self._shift = bool(np.any(leaf.start != 0))
         same = not self._shift and not self._reshaped
         self.identity = same and leaf.dtype == space.dtype
         self.revert_identity = same and not self._scalar and space.dtype in _OF_AGENTS
         self._bounds: tuple[Any, Any] | None = None  # those of the space, if ours exceed them
         if isinstance(space, gym_spaces.Box):
-            low, high = (np.reshape(bound, self.shape) for bound in (space.low, space.high))
+            low, high = (np.reshape(bound, self._shape) for bound in (space.low, space.high))
             if not np.all((leaf.low >= low) & (leaf.high <= high)):
                 self._bounds = low, high
 
@@ -124,9 +121,8 @@ class GymSpaceWrapper(Space):
         self._n_given: int | None = None  # parts of the elements converted so far, known or not
         wrappers = [part for _, part in self._parts]
         self.space = composite = Composite(wrappers, cls)
-        self.low = cls(*(part.low for part in wrappers))
-        self.high = cls(*(part.high for part in wrappers))
-        self.shape, self.dtype, self._n, self.start = composite.shape, composite.dtype, None, 0
+        bounds = cls(*(part.low for part in wrappers)), cls(*(part.high for part in wrappers))
+        self._leaf = _Leaf(composite.dtype, *bounds)
 
     def sample(self) -> Any:
         """Return a random element in rlpyt's form, drawn by the gymnasium space's own method."""
@@ -138,11 +134,13 @@ class GymSpaceWrapper(Space):
 
     def null_value(self) -> Any:
         """Return an element in rlpyt's form, filled with the null value."""
-        return self.space.null_value() if self._parts else super().null_value()
+        if self._parts:
+            return self.space.null_value()
+        return np.full(self.shape, self._null_value, dtype=self._leaf.dtype)[()]
 
     def convert(self, value: Any) -> Any:
         """Convert an element returned by the environment to rlpyt's form."""
-        if self.identity and getattr(value, "dtype", None) == self.dtype:
+        if self.identity and getattr(value, "dtype", None) == self._leaf.dtype:
             return value
         if self._parts:
             try:
@@ -156,12 +154,12 @@ class GymSpaceWrapper(Space):
             array = np.asarray(value)
         except ValueError:  # rows of different length
             return value
-        if array.dtype != self.dtype and not keeps_numbers(array, self.dtype):
+        if array.dtype != self._leaf.dtype and not keeps_numbers(array, self._leaf.dtype):
             return value  # not of this space; storing it raises an error
-        array = np.asarray(array, self.dtype)
+        array = np.asarray(array, self._leaf.dtype)
         if self._reshaped:
-            array = array.reshape(self.shape)
-        return array - self.start if self._shift else array
+            array = array.reshape(self._shape)
+        return array - self._leaf.start if self._shift else array
 
     def _note_number(self, value: Collection[Any]) -> None:
         """Remember the number of parts of the first element.
@@ -208,29 +206,31 @@ class GymSpaceWrapper(Space):
         if self.revert_identity:
             return value
         if self._parts:
-            parts = zip(self._parts, tuple(value), strict=True)
-            values = [part.revert(v, lead) for (_, part), v in parts]
+            if len(value) != len(self._parts):
+                n = len(self._parts)
+                raise ValueError(f"space '{self.name}' has {n} parts, got {value!r:.100}.")
+            values = [part.revert(v, lead) for (_, part), v in zip(self._parts, tuple(value))]
             if self._outer is tuple:
                 return tuple(values)
             return {key: v for (key, _), v in zip(self._parts, values)}
         if self._scalar:
-            number = int(value) + self.start
+            number = int(value) + self._leaf.start
             return number if self.space.dtype == np.int64 else self.space.dtype.type(number)
         if self._reshaped:
-            value = np.reshape(value, (*lead, *self.shape))
+            value = np.reshape(value, (*lead, *self._shape))
         own = np.asarray(value, self.space.dtype)
         if self._bounds is not None:
-            own = np.where(value == self.high, self._bounds[1], own)
-            own = np.where(value == self.low, self._bounds[0], own)
+            own = np.where(value == self._leaf.high, self._bounds[1], own)
+            own = np.where(value == self._leaf.low, self._bounds[0], own)
         if self._shift:
-            own = own + self.start
+            own = own + self._leaf.start
         return np.reshape(own, (*lead, *self.space.shape)) if self._reshaped else own
 
     def contains(self, x: object) -> bool:
         """Return True if ``x`` is an element in rlpyt's form."""
         if self._parts:
             return bool(self.space.contains(x))
-        return within(x, self.low, self.high, self.shape, self.dtype)
+        return within(x, self._leaf.low, self._leaf.high, self.shape, self._leaf.dtype)
 
     def seed(self, seed: int | None = None) -> None:
         """Seed the random generator; ``None`` draws a seed from numpy's global generator."""
@@ -242,17 +242,42 @@ class GymSpaceWrapper(Space):
         return [key for key, _ in self._parts]
 
     @property
+    def shape(self) -> Any:
+        """Shape of an element; a named tuple of shapes for Dict and Tuple."""
+        return self.space.shape if self._parts else self._shape
+
+    @property
+    def dtype(self) -> Any:
+        """Dtype of an element in rlpyt's form; a named tuple of dtypes for Dict and Tuple."""
+        return self._leaf.dtype
+
+    @property
+    def low(self) -> Any:
+        """Smallest values in rlpyt's form, of ``shape``; a named tuple for Dict and Tuple."""
+        return self._leaf.low
+
+    @property
+    def high(self) -> Any:
+        """Largest values (inclusive), of ``shape``; a named tuple for Dict and Tuple."""
+        return self._leaf.high
+
+    @property
     def n(self) -> Any:
         """Number of values of a Discrete or bits of a MultiBinary space."""
-        if self._n is None:
+        if self._leaf.n is None:
             raise AttributeError(
                 f"space '{self.name}' ({self.space}) has no n. For a MultiDiscrete space, high + 1 "
                 "is the number of values of each entry."
             )
-        return self._n
+        return self._leaf.n
+
+    @property
+    def start(self) -> Any:
+        """Smallest integer of a Discrete or MultiDiscrete space; otherwise 0."""
+        return self._leaf.start
 
     def _spec(self) -> tuple[Any, ...]:
-        return self.space, self.dtype, self.shape
+        return self.space, self._leaf.dtype, self.shape
 
     def __repr__(self) -> str:
         return repr(self.space)

@@ -1,5 +1,6 @@
 """The launcher: runs the jobs of a sweep in the slots of a machine or cluster, each to its end."""
 
+import bisect
 import os
 import select
 import shutil
@@ -200,8 +201,8 @@ class Launcher:
             state = job.state()
         self._states[number] = state
         if state == "queued":
-            self._queue.append((len(attempts), number, job))
-            self._queue.sort(key=lambda entry: entry[:2])
+            entry = (len(attempts), number, job)
+            bisect.insort(self._queue, entry, key=lambda entry: entry[:2])
         elif state != "running":
             if not job.path.is_dir():
                 self.say(f"{job.job.name}: dropped from the sweep, since {job.path} was removed")

@@ -9,7 +9,7 @@ import torch
 from rlpyt.testing import agent_acting, agent_training
 from rlpyt.testing.agent_case import AgentCase, spaces_of
 from rlpyt.testing.report import Report, Stop
-from rlpyt.utils.names import flattened
+from rlpyt.testing.trees import flattened
 
 CHECKS = {
     "pickle": "can be sent to worker processes before it is initialized",

@@ -1,5 +1,6 @@
 """Copy and initialize the agent under test, and let it act."""
 
+import contextlib
 import copy
 from typing import Any, NamedTuple
 
@@ -172,9 +173,8 @@ def spaces_of(env_or_spaces: Any) -> EnvSpaces:
     factory = isinstance(given, type) or (callable(given) and not hasattr(given, "step"))
     if factory or (hasattr(given, "reset") and hasattr(given, "step")):
         env = build_env(given if factory else lambda: env_or_spaces, {}, "check_agent")
-        given = EnvSpaces(env.observation_space, env.action_space)
-        if factory:
-            env.close()
+        with contextlib.closing(env) if factory else contextlib.nullcontext():
+            given = EnvSpaces(env.observation_space, env.action_space)
     if not hasattr(given, "observation") or not hasattr(given, "action"):
         raise TypeError(
             f"env_or_spaces={env_or_spaces!r:.100} must be an environment, a class or function "

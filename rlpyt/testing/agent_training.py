@@ -9,9 +9,8 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.untrained import join_names, unregistered
 from rlpyt.testing.agent_case import AgentCase, Inputs
 from rlpyt.testing.report import Stop
-from rlpyt.testing.trees import copied, difference, non_finite, stacked
+from rlpyt.testing.trees import copied, difference, flattened, non_finite, stacked
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
-from rlpyt.utils.names import flattened
 
 
 def check_parameters(case: AgentCase) -> None:

@@ -26,6 +26,7 @@ class StackFile:
 
     def __init__(self) -> None:
         self._fd = anonymous_file()
+        self._start = 0  # of what has not been returned yet
 
     def listen(self) -> None:
         """Enable writing after fatal signals and on request; call this in the child."""
@@ -49,11 +50,13 @@ class StackFile:
             last, size = size, self._size()
             if before < size == last:  # writing has finished
                 break
-        return self.text()
+        text, self._start = self.text(), self._size()
+        return text
 
     def text(self) -> str:
-        """Return the stacks written so far, without lines that are the same in every child."""
-        written = os.pread(self._fd, self._size(), 0).decode(errors="replace")
+        """Return the stacks since the last request, without lines that are in every child's."""
+        size = self._size() - self._start
+        written = os.pread(self._fd, size, self._start).decode(errors="replace")
         written = NOISE.sub("", written)
         threads = re.split(r"\n(?=(?:Current thread|Thread) 0x)", written)
         text = "\n".join(part for part in threads if " in _die_with" not in part).strip()
@@ -72,5 +75,5 @@ class StackFile:
 
 def _attach(dup: Any) -> StackFile:
     stacks = StackFile.__new__(StackFile)
-    stacks._fd = dup.detach()
+    stacks._fd, stacks._start = dup.detach(), 0
     return stacks

@@ -12,7 +12,7 @@ from gymnasium.error import DependencyNotInstalled
 from numpy.typing import ArrayLike, NDArray
 
 from rlpyt.utils.extras import missing_extra, needing
-from rlpyt.utils.files import atomic_write
+from rlpyt.utils.files import temporary_of
 from rlpyt.vis.progress import PathLike
 
 Image = NDArray[np.uint8]
@@ -273,8 +273,9 @@ def write_png(image: Image, path: PathLike) -> None:
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(target) as file:
-        pillow.fromarray(image).save(file, "PNG")
+    temporary = temporary_of(target)
+    pillow.fromarray(image).save(temporary, "PNG")
+    temporary.replace(target)
 
 
 def _open_windows() -> bool:

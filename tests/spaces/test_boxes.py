@@ -240,5 +240,6 @@ def test_composite_refuses_what_does_not_fit():
 
 
 def test_the_interface_is_abstract():
-    with pytest.raises(NotImplementedError):
-        Space().sample()
+    for method in ("sample", "null_value"):
+        with pytest.raises(NotImplementedError):
+            getattr(Space(), method)()

@@ -17,7 +17,7 @@ class VectorRow(Env):
     """
 
     def __init__(self, envs: VectorEnv) -> None:
-        self._envs, self._horizon = envs, envs.horizon
+        self._envs, self._known_horizon = envs, envs.horizon
         self._observation_space, self._action_space = envs.spaces
 
     def seed(self, seed: int) -> None:

@@ -34,7 +34,7 @@ class SerialVectorEnv(VectorEnv):
         self.n = len(self.envs)
         self._observation_space = self.envs[0].observation_space
         self._action_space = self.envs[0].action_space
-        self._horizon = getattr(self.envs[0], "horizon", None)
+        self._known_horizon = getattr(self.envs[0], "horizon", None)
         for i, env in enumerate(self.envs):
             for own, other in zip(self.spaces, (env.observation_space, env.action_space)):
                 if type(own) is not type(other) or own != other:

@@ -45,7 +45,7 @@ class SourceAdapter(VectorEnv):
         horizon: int | None = None,
     ) -> None:
         self.source: Any = source
-        self._horizon = horizon
+        self._known_horizon = horizon
         self.n = int(n)
         self._observation_space = GymSpaceWrapper(observation_space, name="obs")
         self._action_space = GymSpaceWrapper(action_space, name="act", flat=True)

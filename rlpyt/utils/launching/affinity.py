@@ -189,7 +189,13 @@ def get_n_run_slots(affinity_code: str) -> int:
     return Resources.from_code(affinity_code).checked().n_run_slots
 
 
-decode_affinity = parse
+def decode_affinity(affinity_code: str) -> dict[str, int]:
+    """Return the parts of a code: ``{"cpu": 8, "gpu": 2}``.
+
+    Raises:
+        AffinityError: the code is malformed.
+    """
+    return parse(affinity_code)
 
 
 def get_n_socket() -> int:

@@ -1,6 +1,7 @@
 """Context managers that open a run's directory and the logger's outputs in it."""
 
 import itertools
+import json
 import os
 import shutil
 import warnings
@@ -19,7 +20,7 @@ from rlpyt.utils.logging.params import write_json
 from rlpyt.utils.logging.tracking import TRACKERS, TrackerSink, check_installed, logger_names
 from rlpyt.utils.processes import summary_of, traceback_text
 from rlpyt.utils.resumption import ASIDE, asked_to_resume
-from rlpyt.utils.signed import MAX_BYTES, read_json
+from rlpyt.utils.signed import MAX_BYTES
 
 
 def default_log_dir(repository: Path) -> str:
@@ -251,7 +252,10 @@ def started_by_this_job(run_dir: PathLike) -> bool:
     here, params = torchrun.place(), Path(run_dir, "params.json")
     if here is None or not params.exists():
         return False
-    started_by = read_json(params, "the settings of a run", {"type": "object"}).get("torchrun", "")
+    try:
+        started_by = json.loads(params.read_text(encoding="utf-8")).get("torchrun", "")
+    except (ValueError, AttributeError) as error:
+        raise DamagedFile(f"{params} does not contain the settings of a run ({error}).") from error
     return here.restarts > 0 or (here.run_id != "" and here.run_id == started_by)
 
 
@@ -276,7 +280,7 @@ def add_exp_param(
     if not found:
         raise FileNotFoundError(f"no run in {root}: no params.json found in it or below it.")
     for params_file in found:
-        params = read_json(params_file, "the settings of a run", {"type": "object"})
+        params = json.loads(params_file.read_text(encoding="utf-8"))
         if param_name in params and not overwrite:
             print(f"{params_file} already has {param_name}={params[param_name]!r}; unchanged.")
         else:

@@ -30,7 +30,7 @@ class VectorWrapper(VectorEnv):
         self.env = adapt(env)
         self.n = self.env.n
         self._observation_space = self.env.observation_space
-        self._action_space, self._horizon = self.env.action_space, self.env.horizon
+        self._action_space, self._known_horizon = self.env.action_space, self.env.horizon
         self.training = True
         self._waiting = WaitingRows(self.n)
 

@@ -1,0 +1,39 @@
+"""Faults are counted without keeping what has failed."""
+
+import gc
+import weakref
+
+import pytest
+
+from rlpyt.samplers.fault_policy import FaultLimit, FaultPolicy
+
+
+class Replay:
+    """Something large."""
+
+
+def fault(kept):
+    """Return an error whose frames hold an object, noted in ``kept``, and its cause another."""
+    try:
+        try:
+            large = Replay()
+            kept.append(weakref.ref(large))
+            raise OSError("the disk")
+        except OSError as error:
+            other = Replay()
+            kept.append(weakref.ref(other))
+            raise RuntimeError("the environment") from error
+    except RuntimeError as error:
+        return error
+
+
+def test_counted_faults_keep_no_objects_of_their_frames():
+    kept, limit = [], FaultLimit(FaultPolicy(max_per_hour=2))
+    for _ in range(2):
+        limit.count(fault(kept), 1)
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 4
+    with pytest.raises(RuntimeError, match="the environment") as raised:
+        limit.count(fault(kept), 1)
+    assert raised.traceback[-1].name == "fault"  # where it came from is still known
+    assert "The first of 3 faults" in raised.value.__notes__[0]
