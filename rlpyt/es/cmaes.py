@@ -152,3 +152,10 @@ class CMAES(BaseES):
         variances, self._axes = np.linalg.eigh(self.C)
         # Rounding may make the smallest eigenvalues zero or negative.
         self._lengths = np.sqrt(np.maximum(variances, 1e-14 * variances[-1]))
+        if variances[0] < 1e-14 * variances[-1] or variances[-1] < 1e-12:
+            # As after many generations of equally good candidates, which only shrink C. The scale
+            # of the distribution is that of sigma and C together.
+            scale = self._lengths[-1]
+            self._lengths, self.p_c = self._lengths / scale, self.p_c / scale
+            self.sigma *= float(scale)
+            self.C = (self._axes * self._lengths**2) @ self._axes.T

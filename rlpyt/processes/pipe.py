@@ -55,6 +55,7 @@ class Pipes:
         """Stop a child that failed, and start another one in its place; see ``Transport``."""
         processes.stop([self.processes[child]], 0.1)
         self._pipes[child].close()
+        spec.stacks.forget()
         with processes.starting_children():
             self.processes[child], self._pipes[child] = self._start(spec, name)
         self._specs[child], self._numbers[child] = spec, 0

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rlpyt.runners.usage import PhaseClock
 from rlpyt.utils.checks import check_range
 from rlpyt.utils.collections import AttrDict
@@ -64,7 +66,7 @@ class RunState:
     def to_dict(self) -> dict[str, Any]:
         """Return the state, without ``itr`` and ``evaluation_pending``."""
         return {
-            "opt_infos": {name: list(values) for name, values in self.opt_infos.items()},
+            "opt_infos": {name: _compact(values) for name, values in self.opt_infos.items()},
             "traj_infos": to_plain(self.traj_infos),
             "cum_time": self.cum_time,
             "time_since_row": time.monotonic() - self.last_time,
@@ -75,7 +77,8 @@ class RunState:
     def load(self, saved: dict[str, Any]) -> None:
         """Load a state from ``to_dict``."""
         # A unary plus refuses what is no number.
-        self.opt_infos = {name: [+x for x in values] for name, values in saved["opt_infos"].items()}
+        given = {name: np.asarray(x).tolist() for name, x in saved["opt_infos"].items()}
+        self.opt_infos = {name: [+x for x in values] for name, values in given.items()}
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         for info in self.traj_infos:  # what every row reads
             _ = +info["Length"], +info.get("Return", 0.0)
@@ -86,6 +89,11 @@ class RunState:
         self.clock.load(saved.get("phases_since_row", {}))
         for name in SAVED_FIELDS:
             setattr(self, name, +saved[name])
+
+
+def _compact(values: list[Any]) -> Any:
+    """Return floats as an array, of which a checkpoint may have many; other values as a list."""
+    return np.array(values) if all(type(x) is float for x in values) else list(values)
 
 
 def add_opt_info(columns: dict[str, list[Any]], opt_info: object) -> None:

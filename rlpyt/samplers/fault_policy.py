@@ -115,10 +115,11 @@ class FaultLimit:
         Raises:
             BaseException: the first fault of the last hour, if there were too many.
         """
-        part: BaseException | None = error
-        while part is not None:  # frames would keep what has failed, such as a replay buffer
+        parts: list[BaseException] = [error]
+        for part in parts:  # frames would keep what has failed, such as a replay buffer
             traceback.clear_frames(part.__traceback__)
-            part = part.__cause__ or part.__context__
+            causes = (part.__cause__, part.__context__)
+            parts += [x for x in causes if x is not None and all(x is not own for own in parts)]
         now = time.monotonic()
         self._recent.append((now, error))
         while now - self._recent[0][0] > HOUR_S:

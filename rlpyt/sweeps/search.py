@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from rlpyt.experiments import rundir
 from rlpyt.sweeps.directory import SweepDirectory
 from rlpyt.sweeps.expansion import fitted_setting
@@ -18,7 +16,7 @@ from rlpyt.sweeps.slots import Slot
 from rlpyt.sweeps.spec import SweepSpec, read_spec
 from rlpyt.utils.checks import check_settings, setting
 from rlpyt.utils.extras import needing
-from rlpyt.utils.logging.progress_csv import read_progress
+from rlpyt.utils.logging.progress_csv import NewRows, read_progress
 from rlpyt.utils.names import UnknownName
 from rlpyt.vis.scores import read_evaluation
 
@@ -52,6 +50,7 @@ class Search:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        self._read: dict[Path, tuple[NewRows, dict[int, float]]] = {}
 
     @property
     def column(self) -> str:
@@ -73,11 +72,13 @@ class Search:
         return rows[-1][1] if rows else None
 
     def rows(self, run_dir: Path) -> list[tuple[int, float]]:
-        """Return (environment steps, value) of each row so far."""
-        progress = progress_of(run_dir)
-        steps = progress.get("Diagnostics/CumSteps", np.array([]))
-        values = progress.get(self.column, np.full(len(steps), np.nan))
-        return [(int(at), float(v)) for at, v in zip(steps, values) if math.isfinite(at + v)]
+        """Return (environment steps, value) of each row so far, of which each is read once."""
+        new, values = self._read.setdefault(run_dir, (NewRows(run_dir / "progress.csv"), {}))
+        for _, row in new.read():
+            at, value = row.get("Diagnostics/CumSteps"), row.get(self.column)
+            if isinstance(at, float) and isinstance(value, float) and math.isfinite(at + value):
+                values[int(at)] = value
+        return [*values.items()]
 
 
 def read_search(spec: SweepSpec) -> Search:

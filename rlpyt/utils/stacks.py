@@ -50,8 +50,13 @@ class StackFile:
             last, size = size, self._size()
             if before < size == last:  # writing has finished
                 break
-        text, self._start = self.text(), self._size()
+        text = self.text()
+        self.forget()
         return text
+
+    def forget(self) -> None:
+        """Leave out from now on what has been written so far, as by an earlier child."""
+        self._start = self._size()
 
     def text(self) -> str:
         """Return the stacks since the last request, without lines that are in every child's."""

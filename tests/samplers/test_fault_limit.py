@@ -27,6 +27,12 @@ def fault(kept):
         return error
 
 
+def test_an_error_that_is_its_own_cause_is_counted():
+    error = ValueError("again")
+    error.__cause__ = error
+    assert FaultLimit(FaultPolicy()).count(error, 1) == 0
+
+
 def test_counted_faults_keep_no_objects_of_their_frames():
     kept, limit = [], FaultLimit(FaultPolicy(max_per_hour=2))
     for _ in range(2):

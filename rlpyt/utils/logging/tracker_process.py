@@ -292,8 +292,9 @@ def serve(delivery: Delivery, tracker: str, reports: TextIO) -> int:
                 delivery.close(failed)
             waiting, delay_s, next_try_s, reason = False, 0.0, time.monotonic() + INTERVAL_S, ""
         except Exception as error:
-            traceback.print_exc()
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            before, reason = reason, " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            # Not once a minute for a week.
+            sys.stderr.write(traceback.format_exc() if reason != before else "")
             if not has_failed and not ended:
                 report(
                     warning=f"{tracker} failed ({reason}). The run continues; its rows are kept in "
