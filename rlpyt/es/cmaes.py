@@ -113,6 +113,8 @@ class CMAES(BaseES):
         return white
 
     def _update(self, solutions: Array, values: Array) -> None:
+        if values.min() == values.max():  # equally good candidates carry no information
+            return
         w, mu, mu_eff, c_sigma, d_sigma, c_c, c_1, c_mu = self.rates
         order = np.argsort(values, kind="stable")
         y = (solutions[order] - self.mean) / self.sigma
@@ -153,8 +155,8 @@ class CMAES(BaseES):
         # Rounding may make the smallest eigenvalues zero or negative.
         self._lengths = np.sqrt(np.maximum(variances, 1e-14 * variances[-1]))
         if variances[0] < 1e-14 * variances[-1] or variances[-1] < 1e-12:
-            # As after many generations of equally good candidates, which only shrink C. The scale
-            # of the distribution is that of sigma and C together.
+            # C degenerates if many candidates stay equally good. Moving its scale into sigma leaves
+            # the distribution as it is.
             scale = self._lengths[-1]
             self._lengths, self.p_c = self._lengths / scale, self.p_c / scale
             self.sigma *= float(scale)

@@ -288,8 +288,8 @@ def _with_classes(value: Any, kind: str = "") -> Any:
     """
     if isinstance(value, Mapping):
         encoder = {"encoders": {*value}, "encoder": {"kind"}}.get(kind, {"encoder"})
-        kinds: dict[str, str] = dict.fromkeys(encoder, "encoder")
-        kinds |= {name: "nonlinearity" for name in value if name.endswith("nonlinearity")}
+        kinds = {name: "nonlinearity" for name in value if name.endswith("nonlinearity")}
+        kinds |= dict.fromkeys(encoder, "encoder")
         return {k: _with_classes(x, kinds.get(k, str(k))) for k, x in value.items()}
     is_name = kind in ("encoder", "nonlinearity") and isinstance(value, str) and ":" in value
     return import_named(value, kind) if is_name else value

@@ -142,7 +142,7 @@ class CheckpointHook(Hook):
     Every few seconds, check that the run directory is still there.
 
     Args:
-        interval_steps: environment steps between checkpoints; ``None``: only at the end.
+        interval_steps: environment steps between checkpoints; ``None`` or 0: only at the end.
     """
 
     def __init__(self, interval_steps: int | None) -> None:

@@ -76,8 +76,8 @@ class RunState:
 
     def load(self, saved: dict[str, Any]) -> None:
         """Load a state from ``to_dict``."""
-        # A unary plus refuses what is no number.
         given = {name: np.asarray(x).tolist() for name, x in saved["opt_infos"].items()}
+        # A unary plus refuses what is not a number.
         self.opt_infos = {name: [+x for x in values] for name, values in given.items()}
         self.traj_infos.extend(from_plain(saved["traj_infos"]))
         for info in self.traj_infos:  # what every row reads
@@ -92,7 +92,7 @@ class RunState:
 
 
 def _compact(values: list[Any]) -> Any:
-    """Return floats as an array, of which a checkpoint may have many; other values as a list."""
+    """Return floats as an array, since there may be very many; other lists as they are."""
     return np.array(values) if all(type(x) is float for x in values) else list(values)
 
 

@@ -60,8 +60,8 @@ class MinibatchRlBase(CheckpointedRunner):
         log_interval_steps: environment steps between rows of progress.csv, at least one batch; the
             last iteration always writes one. ``None``: a tenth of the run, at most 100,000.
         checkpoint_dir, resume_from: see `CheckpointedRunner`.
-        checkpoint_interval_steps: environment steps between checkpoints; ``None``: only at the end,
-            after a signal and after a worker failure.
+        checkpoint_interval_steps: environment steps between checkpoints; ``None`` or 0: only at the
+            end, after a signal and after a worker failure.
         hooks: additional hooks, called after the runner's own, see ``runners.hooks``.
         eval_interval_steps: environment steps between evaluations, in runners that evaluate; each
             writes a row. ``None``: ``log_interval_steps``.

@@ -8,6 +8,7 @@ episodes = EpisodeRunner(sampler)(10)
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from rlpyt.samplers.trajectories import Trajectory, TrajectoryCutter
@@ -63,7 +64,8 @@ class EpisodeRunner(_Engine):
     Args:
         sampler: initialized sampler; with ``max_decorrelation_steps=0`` its first episodes count.
         reset_on_call: count only episodes that start after the call, with the current agent;
-            ``False``: also those in progress.
+            ``False``: also those in progress, and of each environment the newest ``n // B`` that
+            were left over from the call before.
     """
 
     def __init__(self, sampler: BaseSampler, reset_on_call: bool = True) -> None:
@@ -93,9 +95,10 @@ class EpisodeRunner(_Engine):
                 elif episode.complete:
                     self._kept.append(episode)
             if not any(missing):
-                # Fast environments would add more at each call than are taken.
-                own = [[x for x in self._kept if x.env == b][-max(1, n // B) :] for b in range(B)]
-                self._kept = [episode for episodes in own for episode in episodes]
+                newest = [deque[Trajectory](maxlen=max(1, n // B)) for _ in range(B)]
+                for episode in self._kept:
+                    newest[episode.env].append(episode)
+                self._kept = [episode for episodes in newest for episode in episodes]
                 return sorted(chosen, key=lambda episode: episode.env)  # stable
             found = self._collect()
 

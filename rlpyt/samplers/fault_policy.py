@@ -115,10 +115,11 @@ class FaultLimit:
         Raises:
             BaseException: the first fault of the last hour, if there were too many.
         """
+        # Frames would keep alive what has failed, such as a replay buffer.
         parts: list[BaseException] = [error]
-        for part in parts:  # frames would keep what has failed, such as a replay buffer
+        for part in parts:
             traceback.clear_frames(part.__traceback__)
-            causes = (part.__cause__, part.__context__)
+            causes = (part.__cause__, part.__context__, *getattr(part, "exceptions", ()))
             parts += [x for x in causes if x is not None and all(x is not own for own in parts)]
         now = time.monotonic()
         self._recent.append((now, error))

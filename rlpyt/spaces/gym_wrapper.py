@@ -208,7 +208,9 @@ class GymSpaceWrapper(Space):
         if self._parts:
             if len(value) != len(self._parts):
                 n = len(self._parts)
-                raise ValueError(f"space '{self.name}' has {n} parts, got {value!r:.100}.")
+                raise ValueError(
+                    f"an element of space '{self.name}' must have {n} parts, got {value!r:.100}."
+                )
             values = [part.revert(v, lead) for (_, part), v in zip(self._parts, tuple(value))]
             if self._outer is tuple:
                 return tuple(values)

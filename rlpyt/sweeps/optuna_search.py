@@ -106,6 +106,8 @@ class OptunaSearch(Source):
         else:
             list(self._report(number))  # for the comparison with other trials
             self.study.tell(number, float(np.mean(known)))
+        for own in self._jobs[number]:
+            self.search.forget(self._dir_of(own))
 
     def watch(self, running: Sequence[JobDirectory]) -> None:
         """Report the scores of running trials, and end those that the pruner rejects."""

@@ -72,13 +72,20 @@ class Search:
         return rows[-1][1] if rows else None
 
     def rows(self, run_dir: Path) -> list[tuple[int, float]]:
-        """Return (environment steps, value) of each row so far, of which each is read once."""
+        """Return (environment steps, value) of all rows so far; each row is read only once."""
         new, values = self._read.setdefault(run_dir, (NewRows(run_dir / "progress.csv"), {}))
-        for _, row in new.read():
+        rows = new.read()
+        if new.from_start:  # the file is new, or was replaced
+            values.clear()
+        for _, row in rows:
             at, value = row.get("Diagnostics/CumSteps"), row.get(self.column)
             if isinstance(at, float) and isinstance(value, float) and math.isfinite(at + value):
                 values[int(at)] = value
         return [*values.items()]
+
+    def forget(self, run_dir: Path) -> None:
+        """Drop what ``rows`` keeps of a run."""
+        self._read.pop(run_dir, None)
 
 
 def read_search(spec: SweepSpec) -> Search:

@@ -26,7 +26,7 @@ class StackFile:
 
     def __init__(self) -> None:
         self._fd = anonymous_file()
-        self._start = 0  # of what has not been returned yet
+        self._start = 0  # offset of the output that has not been returned yet
 
     def listen(self) -> None:
         """Enable writing after fatal signals and on request; call this in the child."""
@@ -50,17 +50,21 @@ class StackFile:
             last, size = size, self._size()
             if before < size == last:  # writing has finished
                 break
-        text = self.text()
-        self.forget()
+        text = self.text(size)
+        self._start = size
         return text
 
     def forget(self) -> None:
-        """Leave out from now on what has been written so far, as by an earlier child."""
+        """Ignore what has been written so far, for example by an earlier child."""
         self._start = self._size()
 
-    def text(self) -> str:
-        """Return the stacks since the last request, without lines that are in every child's."""
-        size = self._size() - self._start
+    def text(self, end: int | None = None) -> str:
+        """Return the stacks since the last request, without lines that are in those of every child.
+
+        Args:
+            end: offset of the end; ``None``: all that is written.
+        """
+        size = (self._size() if end is None else end) - self._start
         written = os.pread(self._fd, size, self._start).decode(errors="replace")
         written = NOISE.sub("", written)
         threads = re.split(r"\n(?=(?:Current thread|Thread) 0x)", written)

@@ -80,7 +80,7 @@ def test_overrides_that_change_nothing_give_the_same_batches(cls):
 
 
 @pytest.mark.parametrize("base", [UniformSelection, PrioritizedSelection])
-def test_an_own_selection_may_weigh_by_time_and_environment(base):
+def test_a_custom_selection_may_weigh_by_time_and_environment(base):
     seen = []
 
     class Noted(base):

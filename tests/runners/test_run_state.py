@@ -14,3 +14,9 @@ def test_statistics_of_updates_are_saved_as_arrays_and_loaded_as_they_were():
     np.testing.assert_array_equal(loaded.opt_infos.pop("loss"), state.opt_infos.pop("loss"))
     assert loaded.opt_infos == state.opt_infos
     assert [type(x) for x in loaded.opt_infos["count"]] == [int, int]
+
+
+def test_checkpoints_with_lists_are_loaded_too():
+    state, loaded = RunState(), RunState()
+    loaded.load({**state.to_dict(), "opt_infos": {"loss": [0.5, 2]}})
+    assert loaded.opt_infos == {"loss": [0.5, 2.0]}

@@ -82,7 +82,7 @@ def test_samples_cross_in_both_directions_unchanged(make):
 
 def test_an_element_without_all_its_parts_is_not_reverted():
     wrapper = GymSpaceWrapper(G.Dict(a=G.Discrete(2), b=G.Discrete(2)))
-    with pytest.raises(ValueError, match=r"has 2 parts, got \(1,\)"):
+    with pytest.raises(ValueError, match=r"must have 2 parts, got \(1,\)"):
         wrapper.revert((1,))
 
 

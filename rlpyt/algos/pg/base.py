@@ -147,7 +147,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         return loss.detach(), grad_norm, *(x.detach() for x in others)
 
     def loss(self, samples: NamedArrayTuple) -> Any:
-        """Return the loss of a batch [T, B], and statistics, scalars."""
+        """Return the loss of a batch [T, B] and further statistics, all scalars."""
         raise NotImplementedError(f"{type(self).__name__} must implement loss or optimize_agent.")
 
     def with_normalized_rewards(self, samples: NamedArrayTuple) -> Any:

@@ -124,7 +124,7 @@ class AtariEnv(Env):
         self._frame_skip = whole_number("frame_skip", frame_skip, 1)
         self._num_img_obs = whole_number("num_img_obs", num_img_obs, 1)
         self._max_start_noops = whole_number("max_start_noops", max_start_noops, 0)
-        self._known_horizon: int = whole_number("horizon", horizon, 1)
+        self._horizon = whole_number("horizon", horizon, 1)
         if not 0 <= repeat_action_probability <= 1:
             raise ValueError(
                 f"repeat_action_probability={repeat_action_probability!r} must be in [0, 1]."
@@ -242,7 +242,7 @@ class AtariEnv(Env):
         self._step_counter += 1
         game_over = self.ale.game_over()
         terminated = game_over or (lost_life and self._episodic_lives)
-        out_of_time = self._step_counter >= self._known_horizon
+        out_of_time = self._step_counter >= self._horizon
         reward = float((score > 0) - (score < 0)) if self._clip_reward else float(score)
         info = EnvInfo(float(score), game_over or out_of_time, out_of_time and not terminated)
         return EnvStep(self._obs, reward, terminated or out_of_time, info)
@@ -427,6 +427,11 @@ class AtariEnv(Env):
     def repeat_action_probability(self) -> float:
         """Probability per frame that the previous action is repeated."""
         return self._repeat_action_probability
+
+    @property
+    def horizon(self) -> int:
+        """Steps until the time limit."""
+        return self._horizon
 
     def get_action_meanings(self) -> list[str]:
         """Return the name of each action, in order."""

@@ -254,8 +254,10 @@ def started_by_this_job(run_dir: PathLike) -> bool:
         return False
     try:
         started_by = json.loads(params.read_text(encoding="utf-8")).get("torchrun", "")
-    except (ValueError, AttributeError) as error:
-        raise DamagedFile(f"{params} does not contain the settings of a run ({error}).") from error
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise DamagedFile(
+            f"{params} does not contain the settings of a run ({error}). Delete or restore it."
+        ) from error
     return here.restarts > 0 or (here.run_id != "" and here.run_id == started_by)
 
 

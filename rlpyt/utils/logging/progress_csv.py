@@ -126,8 +126,13 @@ def last_row(
 class NewRows:
     """Rows of a growing progress.csv, read as they are written.
 
+    Lines whose number of cells differs from the number of columns are skipped.
+
     Args:
         path: the file; it may not exist yet.
+
+    Attributes:
+        from_start: True if the last ``read`` has begun with the first row.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -138,6 +143,7 @@ class NewRows:
         """Start again with the first row."""
         self._file, self._position, self._n_rows = 0, 0, 0
         self._names: list[str] = []
+        self.from_start = True
 
     def read(self) -> list[tuple[int, dict[str, float | str]]]:
         """Return the complete rows since the last call; all of them after the file was replaced.
@@ -145,23 +151,31 @@ class NewRows:
         Returns:
             (steps, row) for each row: environment steps, or the number of the row if it has no
             such number; values by column name, without empty cells and NaN.
+
+        Raises:
+            DamagedFile: it is not a regular file.
         """
         try:
+            check_regular(self._path)
             with open(self._path, "rb") as file:
                 status = os.fstat(file.fileno())
                 if status.st_ino != self._file or status.st_size < self._position:
                     self.restart()
                     self._file = status.st_ino
+                self.from_start = self._position == 0
                 file.seek(self._position)
                 content = file.read()
         except FileNotFoundError:
+            self.restart()
             return []
         self._position += content.rfind(b"\n") + 1
         rows = []
         for line in _complete_lines(content):
             cells = cells_of(line)
-            if not self._names:
+            if not self._names or _is_header(cells, self._names):
                 self._names = cells
+                continue
+            if len(cells) != len(self._names):
                 continue
             self._n_rows += 1
             row = dict(_values(self._names, cells))

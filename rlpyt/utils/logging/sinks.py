@@ -38,8 +38,8 @@ MLFLOW_METRICS = 1000  # most metrics of a request
 class Sink(Protocol):
     """Output for one row of results per logging interval.
 
-    One with a method ``attach(path, step)`` also takes files of a run: plots, videos, results. It
-    leaves out formats that the output cannot show.
+    A sink with a method ``attach(path, step)`` also takes files of a run (plots, videos, results),
+    and skips formats that it cannot show.
     """
 
     def write(self, row: Row, step: int) -> None:

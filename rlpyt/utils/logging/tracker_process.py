@@ -263,6 +263,12 @@ def sink_opener(run_dir: Path, tracker: str) -> Callable[[str | None], Any]:
     return open_sink
 
 
+def _print_new(reason: str, before: str) -> None:
+    """Print the traceback of an error with a new reason: a tracker may be unreachable for days."""
+    if re.sub(r"0x[0-9a-f]+|\d+", "", reason) != re.sub(r"0x[0-9a-f]+|\d+", "", before):
+        traceback.print_exc()
+
+
 def serve(delivery: Delivery, tracker: str, reports: TextIO) -> int:
     """Deliver as the messages on standard input say; return the exit code of the process."""
 
@@ -293,8 +299,7 @@ def serve(delivery: Delivery, tracker: str, reports: TextIO) -> int:
             waiting, delay_s, next_try_s, reason = False, 0.0, time.monotonic() + INTERVAL_S, ""
         except Exception as error:
             before, reason = reason, " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            # Not once a minute for a week.
-            sys.stderr.write(traceback.format_exc() if reason != before else "")
+            _print_new(reason, before)
             if not has_failed and not ended:
                 report(
                     warning=f"{tracker} failed ({reason}). The run continues; its rows are kept in "
