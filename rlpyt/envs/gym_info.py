@@ -20,6 +20,7 @@ from rlpyt.utils.names import field_names
 Number = float | np.generic | NDArray[Any]  # entry of an info dict that is kept
 
 _MISSING = object()
+MOST_REPORTED = 20  # keys of an environment that a warning names
 
 
 class InfoSchema:
@@ -108,14 +109,16 @@ class InfoSchema:
         return np.zeros_like(example) if isinstance(example, np.ndarray) else type(example)(0)
 
     def _report(self, key: Hashable, problem: str) -> None:
-        if key not in self._reported:
-            self._reported.add(key)
-            warnings.warn(
-                f"env_info: key {key!r} {problem}. Return the same kind of number in every step, "
-                f"or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{key!r}: 0.0}}), "
-                "which fills in what is missing.",
-                stacklevel=2,
-            )
+        if key in self._reported or len(self._reported) >= MOST_REPORTED:
+            return
+        self._reported.add(key)
+        rest = " Further keys are not reported." * (len(self._reported) == MOST_REPORTED)
+        warnings.warn(
+            f"env_info: key {key!r} {problem}. Return the same kind of number in every step, "
+            f"or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{key!r}: 0.0}}), "
+            f"which fills in what is missing.{rest}",
+            stacklevel=2,
+        )
 
 
 def is_numeric(value: object) -> TypeGuard[Number]:

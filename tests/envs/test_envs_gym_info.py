@@ -109,3 +109,12 @@ def test_infill_info_fills_and_leaves_both_dicts_alone():
     info, sometimes = {"a": 1, "d": {"x": 1}}, {"b": 2, "d": {"x": 9, "y": 3}}
     assert infill_info(info, sometimes) == {"a": 1, "b": 2, "d": {"x": 1, "y": 3}}
     assert info == {"a": 1, "d": {"x": 1}} and sometimes["d"] == {"x": 9, "y": 3}
+
+
+def test_keys_that_change_at_every_step_are_named_a_limited_number_of_times():
+    schema = InfoSchema({"a": 0.0})
+    with pytest.warns(UserWarning, match="absent at the first step") as caught:
+        for step in range(100):
+            schema.convert({"a": 1.0, f"step_{step}": 1.0})
+    assert len(caught) == 20
+    assert str(caught[-1].message).endswith("Further keys are not reported.")

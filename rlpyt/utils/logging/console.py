@@ -170,8 +170,11 @@ def lose_unwritable_output() -> None:
         setattr(sys, name, losing)
 
 
+MOST_LINES = 1000  # of a screen
+
+
 class TerminalTablePrinter:
-    """Table of all rows so far, redrawn on a cleared screen and cut to the screen's height."""
+    """Table of the newest rows, redrawn on a cleared screen and cut to the screen's height."""
 
     def __init__(self) -> None:
         self.headers: list[str] = []
@@ -182,6 +185,7 @@ class TerminalTablePrinter:
         values = dict(new_tabular)
         self.headers += [name for name in values if name not in self.headers]
         self.tabulars.append([values.get(name) for name in self.headers])
+        del self.tabulars[:-MOST_LINES]
         self.refresh()
 
     def refresh(self) -> None:
