@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 
 class OldName:
@@ -34,12 +34,3 @@ class AssignableProperty:
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         return self if owner is None else self._compute(owner)
-
-
-def removed(name: str, advice: str) -> Callable[..., NoReturn]:
-    """Return a function that raises NotImplementedError, in place of one that was removed."""
-
-    def refuse(*args: object, **kwargs: object) -> NoReturn:
-        raise NotImplementedError(f"{name} was removed: {advice}.")
-
-    return refuse

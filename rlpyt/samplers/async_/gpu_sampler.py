@@ -1,12 +1,11 @@
 """Asynchronous samplers with action servers, one for each GPU."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 from rlpyt.samplers.async_.base import AsyncParallelSamplerMixin
 from rlpyt.samplers.async_.collectors import DbGpuResetCollector
 from rlpyt.samplers.parallel.gpu.collectors import GpuEvalCollector
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
-from rlpyt.utils.old_names import removed
 
 
 class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
@@ -20,14 +19,38 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     SamplerCls: Any = GpuSampler
     CollectorCls, eval_CollectorCls = DbGpuResetCollector, GpuEvalCollector
 
-    action_server_process = removed(
-        "action_server_process",
-        "a server's process runs SamplerCls (rlpyt.samplers.sampler_process). Set SamplerCls to a "
-        "subclass of GpuSampler to change it",
-    )
-    launch_workers = removed(
-        "launch_workers", "the SamplerCls in the server's process starts its workers in initialize"
-    )
+    def action_server_process(
+        self,
+        rank: int,
+        env_ranks: object,
+        double_buffer_slice: object,
+        affinity: object,
+        seed: int | None,
+        n_envs_list: object,
+    ) -> NoReturn:
+        """Raise ``NotImplementedError``; in rlpyt (2019) this was the loop of a server's process.
+
+        Raises:
+            NotImplementedError: always; ``samplers.sampler_process`` runs ``SamplerCls``.
+        """
+        raise NotImplementedError(
+            "action_server_process is not used any more: a server's process runs SamplerCls "
+            "(rlpyt.samplers.sampler_process). Set SamplerCls to a subclass of GpuSampler to "
+            "change it."
+        )
+
+    def launch_workers(
+        self, double_buffer_slice: object, affinity: object, seed: int | None, n_envs_list: object
+    ) -> NoReturn:
+        """Raise ``NotImplementedError``; in rlpyt (2019) this started a server's workers.
+
+        Raises:
+            NotImplementedError: always; the ``SamplerCls`` in the server's process starts them.
+        """
+        raise NotImplementedError(
+            "launch_workers is not used any more: the SamplerCls in the server's process starts "
+            "its workers in initialize."
+        )
 
     def shutdown_workers(self) -> None:
         """Stop servers and workers."""
