@@ -250,7 +250,7 @@ TABLES: dict[str, list[Experiment]] = {
               "Walker2d-v4": REPORT_SEEDS,
               "Ant-v4": REPORT_SEEDS,
           }.items()),
-        _curve("tqc-Hopper", f"train sac Hopper-v5 --steps 100000 {TQC}", "SAC"),
+        _curve("tqc-Hopper", f"train sac Hopper-v5 --steps 100000 {TQC}", "SAC", seeds=FEW_SEEDS),
         _curve("crossq-HalfCheetah", "train crossq HalfCheetah-v5 --steps 50000", "CrossQ",
                seeds=REPORT_SEEDS[:3]),
         _curve("crossq-256-utd2-HalfCheetah",
@@ -556,7 +556,7 @@ LEVELS |= {"LunarLander-v3": 200.0, "BipedalWalker-v3": 300.0, "Taxi-v4": 8.0}
 LEVELS |= {"FrozenLake-v1": 0.7, "MountainCarContinuous-v0": 90.0, "Reacher-v5": -3.75}
 LEVELS |= {"InvertedDoublePendulum-v5": 9100.0}
 WITH = {
-    "tqc-Pendulum": ", quantile critics (TQC)",
+    **{f"tqc-{task}": ", quantile critics (TQC)" for task in ("Pendulum", "Hopper")},
     "ddqn-CartPole": ", double, dueling, prioritized",
     **{f"async-{name}": ", asynchronous" for name in ("dqn-CartPole", "impala-CartPole")},
     "async-sac-Pendulum": ", asynchronous",
