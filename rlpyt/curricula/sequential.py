@@ -22,7 +22,7 @@ class Stage:
         window: number of episodes of the mean; ``return_`` is not checked before.
 
     Raises:
-        TypeError, ValueError: ``steps``, ``episodes`` or ``window`` is no whole number above 0.
+        TypeError, ValueError: ``steps``, ``episodes`` or ``window`` is not a whole number above 0.
     """
 
     curriculum: Curriculum

@@ -59,7 +59,7 @@ class StackFile:
         self._start = self._size()
 
     def text(self, end: int | None = None) -> str:
-        """Return the stacks since the last request, without lines that are in those of every child.
+        """Return the stacks since the last request, without lines that every child has.
 
         Args:
             end: offset of the end; ``None``: all that is written.

@@ -1,4 +1,4 @@
-"""What a run remembers between two rows is kept in checkpoints as it is."""
+"""Checkpoints keep the state of a run between two rows as it is."""
 
 import numpy as np
 
