@@ -30,7 +30,7 @@ from rlpyt.algos.axis_step import Place, StackedStep, gradients_of, stack_in_pla
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.algos.optim import GradientStep, check_losses
 from rlpyt.distributions.base import Distribution
-from rlpyt.models.utils import hooks_of
+from rlpyt.models.utils import hooks_of, matmul_precision
 from rlpyt.utils.buffer import buffer_func
 from rlpyt.utils.checks import declared
 from rlpyt.utils.processes import summary_of
@@ -164,9 +164,10 @@ class AgentAxis:
         states = [t.generator.get_state() for t in trainees]
         buffers = self._copies_of_buffers(algos) if check else []
         try:
-            results, recorded, stack = self._evaluate(name, trainees, inputs, check)
-            given = (trainees, inputs, results, states, buffers, stack)
-            why = self._difference(name, *given) if check else ""
+            with matmul_precision("highest" if check else None):
+                results, recorded, stack = self._evaluate(name, trainees, inputs, check)
+                given = (trainees, inputs, results, states, buffers, stack)
+                why = self._difference(name, *given) if check else ""
         except Exception as error:
             if not check:
                 for trainee, state in zip(trainees, states):

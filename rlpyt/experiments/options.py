@@ -129,6 +129,9 @@ class Settings:
     ranks: int = 1
     device: str = "cpu"  # training device: cpu, cuda or cuda:N
     torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
+    # precision of products of float32 matrices, torch's: highest; high and medium: faster, where
+    # the GPU or CPU has instructions for it; None: the one that is set
+    matmul_precision: Literal["highest", "high", "medium"] | None = None
     # steps between two rows of progress.csv; None: 10000, in runs of less than 100000 steps a
     # tenth, and in those of more than 500000 a fiftieth of the run, at most 50000
     log_interval_steps: int | None = None

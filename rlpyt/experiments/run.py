@@ -35,6 +35,7 @@ from rlpyt.experiments.policy import MISSING_REWARD
 from rlpyt.experiments.registry import check_env_maker
 from rlpyt.experiments.settings import with_settings
 from rlpyt.experiments.trust import blaming
+from rlpyt.models.utils import matmul_precision
 from rlpyt.runners.hooks import Hook
 from rlpyt.samplers.env_batch import bounds_of, clipped, is_batch
 from rlpyt.samplers.environments import closing_quietly
@@ -97,7 +98,8 @@ def train(
     heals = options.on_fault.rank_death == "restart_run" and torchrun.place() is None
     while True:
         try:
-            return _train(options, run_dir, hooks, resume, finish, debug)
+            with matmul_precision(options.matmul_precision):
+                return _train(options, run_dir, hooks, resume, finish, debug)
         except RankError as error:
             has_checkpoint = rundir.has_checkpoint(run_dir)
             if heals and not has_checkpoint:

@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -152,6 +152,17 @@ class ScaleGrad(torch.autograd.Function):
 
 
 scale_grad = ScaleGrad.apply
+
+
+@contextlib.contextmanager
+def matmul_precision(precision: str | None) -> Iterator[None]:
+    """Multiply float32 matrices with a precision of torch inside the block; ``None``: as before."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision or before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @torch.no_grad()

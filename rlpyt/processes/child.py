@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -12,10 +13,17 @@ from rlpyt.processes.status import WorkerStatus, allocate_progress
 from rlpyt.utils import processes, serialize
 from rlpyt.utils.stacks import StackFile
 
+HIGHEST = "highest"  # torch's default
 PICKLING_REMEDY = (
     "A worker does not run the script, and passes only named functions and classes of modules to "
     "processes that it starts. Move them to a module, or use the serial sampler"
 )
+
+
+def _matmul_precision() -> str:
+    """Return this process's precision, without importing torch for it."""
+    torch: Any = sys.modules.get("torch")
+    return HIGHEST if torch is None else torch.get_float32_matmul_precision()
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class ChildSpec:
         stacks: file for the child's Python stacks.
         cpus: cores to run on; None: not pinned.
         torch_threads: number of torch threads; None: torch's default.
+        matmul_precision: torch's precision of products of matrices, by default that of the parent.
         life: 0 for the original child; each replacement of a child that died has a unique number.
     """
 
@@ -43,6 +52,7 @@ class ChildSpec:
     stacks: StackFile = field(default_factory=StackFile)
     cpus: Sequence[int] | None = None
     torch_threads: int | None = 1
+    matmul_precision: str = field(default_factory=_matmul_precision)
     life: int = 0
 
 
@@ -103,6 +113,10 @@ def command_loop(spec: ChildSpec, pipe: Connection) -> None:
         import torch
 
         torch.set_num_threads(spec.torch_threads)
+    if spec.matmul_precision != HIGHEST:
+        import torch
+
+        torch.set_float32_matmul_precision(spec.matmul_precision)
     built: Child | None = None
     number, method, arguments = 0, "", ()
     try:

@@ -21,6 +21,7 @@ from rlpyt.experiments.policy import MISSING_REWARD
 from rlpyt.experiments.presets.families import layers
 from rlpyt.experiments.run import train
 from rlpyt.experiments.video import record_video
+from rlpyt.models.utils import matmul_precision
 from rlpyt.runners.hooks import Hook, KeepBest
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.names import UnknownName, flattened
@@ -270,6 +271,20 @@ def test_a_training_in_a_hook_leaves_the_random_numbers_of_the_outer_one(tmp_pat
 
     train(tiny("CartPole-v1"), tmp_path / "outer", hooks=[Inner()])
     assert states == [True, True]
+
+
+@pytest.mark.parametrize("given, used", [(None, "high"), ("medium", "medium")])
+def test_matrices_are_multiplied_with_the_precision_of_the_options(given, used, tmp_path):
+    found = []
+
+    class Look(Hook):
+        def on_iteration(self, runner, itr):
+            found.append(torch.get_float32_matmul_precision())
+
+    with matmul_precision("high"):  # of the script
+        train(tiny("CartPole-v1", matmul_precision=given), tmp_path / "run", hooks=[Look()])
+        assert torch.get_float32_matmul_precision() == "high"
+    assert found == [used, used]
 
 
 def test_evaluation_plays_complete_episodes_from_the_seed(cartpole):

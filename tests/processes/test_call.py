@@ -6,8 +6,10 @@ import sys
 import time
 
 import pytest
+import torch
 
 from rlpyt.errors import WorkerError, WorkerTimeout
+from rlpyt.models.utils import matmul_precision
 from rlpyt.processes.call import run_in_child
 
 
@@ -25,6 +27,13 @@ def test_a_generator_gives_its_first_value_and_cleans_up(tmp_path):
 
     assert run_in_child(first_of, tmp_path / "file") == "first"
     assert (tmp_path / "file").read_text() == "cleaned up"
+
+
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_matrices_are_multiplied_with_the_precision_of_the_parent(precision):
+    with matmul_precision(precision):
+        assert run_in_child(torch.get_float32_matmul_precision) == precision
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def fail():

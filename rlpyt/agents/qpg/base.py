@@ -25,7 +25,12 @@ from rlpyt.models.ensemble import Ensemble, join_members, split_members
 from rlpyt.models.image_encoder import is_custom
 from rlpyt.models.normalization import batch_norms
 from rlpyt.models.observation import images_of, marked_shape
-from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, update_state_dict
+from rlpyt.models.utils import (
+    matmul_precision,
+    strip_ddp_state_dict,
+    unwrap_ddp,
+    update_state_dict,
+)
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to
@@ -319,7 +324,7 @@ class QpgAgent(BaseAgent):
             action,
         )
         critics = copy.deepcopy(self.q_model).eval()
-        with torch.no_grad(), undisturbed():
+        with torch.no_grad(), undisturbed(), matmul_precision("highest"):
             q, first = critics(*inputs), critics(*inputs, member=0)
         tensors = isinstance(q, torch.Tensor) and isinstance(first, torch.Tensor)
         if tensors and len(q) == E and not torch.allclose(first, q[0], rtol=1e-3, atol=1e-4):
