@@ -20,12 +20,11 @@ from rlpyt.models.mlp import check_residual
 from rlpyt.models.normalization import (
     Normalization,
     RmsNorm,
-    has_unit_weights,
+    form_of,
     make_normalization,
 )
 from rlpyt.models.recurrent import HeadInputs
 from rlpyt.models.residual import residual_layers
-from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 
 State = dict[str, Tensor]
@@ -70,15 +69,17 @@ class EnsembleLinear(nn.Module):
 
 
 class EnsembleProduct(EnsembleLinear):
-    """`EnsembleLinear` of rows without biases."""
+    """`EnsembleLinear` without biases."""
 
-    def __init__(self, n_members: int, in_features: int, out_features: int) -> None:
-        super().__init__(n_members, in_features, out_features, rows=True)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.bias = None
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
-        """Return [E, N, out] for [E, N, in] or a common [N, in]; see `EnsembleLinear`."""
-        return x @ (self.weight.mT if member is None else self.weight[member].T)
+        """Return the product of weights and input; see `EnsembleLinear`."""
+        if member is not None:
+            return x @ self.weight[member].T
+        return x @ self.weight.mT if self.rows else self.weight @ x
 
 
 class EnsembleLayerNorm(nn.Module):
@@ -182,12 +183,13 @@ class EnsembleMlp(nn.Module):
     ) -> None:
         super().__init__()
         self.n_members = E = n_members
+        form = form_of(normalization)
         self.columns = E is not None and not layer_norm and residual is None
 
         def linear(a: int, b: int, bias: bool = True) -> nn.Module:
             if E is None:
                 return nn.Linear(a, b, bias)
-            return EnsembleLinear(E, a, b, not self.columns) if bias else EnsembleProduct(E, a, b)
+            return (EnsembleLinear if bias else EnsembleProduct)(E, a, b, not self.columns)
 
         def layer_normalization(size: int, **kwargs: Any) -> nn.Module:
             if E is None:
@@ -213,15 +215,14 @@ class EnsembleMlp(nn.Module):
             return [make_normalization(normalization, size, E, self.columns)]
 
         layers: list[nn.Module] = normalized(n_in)
-        done = unit if has_unit_weights(normalization) else lambda layer: layer
         for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
-            layers.append(done(linear(a, b)))
+            layers.append(form.hidden(linear(a, b, not form.before)))
             if dropout:
                 layers.append(Dropout(dropout))
             if layer_norm:
                 layers.append(layer_normalization(b))
-            layers += [nonlinearity_class(nonlinearity)(), *normalized(b)]
-        layers.append(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out))
+            layers += form.ordered([nonlinearity_class(nonlinearity)(), *normalized(b)])
+        layers.append(form.output(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out)))
         self.model = Layers(*layers)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:

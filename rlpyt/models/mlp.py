@@ -10,11 +10,10 @@ from rlpyt.models.layers import Layers
 from rlpyt.models.normalization import (
     Normalization,
     RmsNorm,
-    has_unit_weights,
+    form_of,
     make_normalization,
 )
 from rlpyt.models.residual import Residual, residual_layers
-from rlpyt.models.unit_norm import unit
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
 
@@ -37,7 +36,7 @@ class MlpModel(nn.Module):
             hidden layers and zero biases (Andrychowicz et al. 2021 find 0.01 best for policies; 1
             is usual for values); ``None``: PyTorch's initial weights.
         normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output, or
-            a dictionary with further arguments of `BatchRenorm1d`; ``None``: none.
+            a dictionary with further arguments of `make_normalization`; ``None``: none.
         residual: "simba", "bro" or "flashsac": each hidden size is a residual block, see
             `residual_layers`; ``None``: no blocks.
 
@@ -78,12 +77,13 @@ class MlpModel(nn.Module):
             return [] if normalization is None else [make_normalization(normalization, size)]
 
         layers: list[nn.Module] = normalized(input_size)
-        done = unit if has_unit_weights(normalization) else lambda layer: layer
+        form = form_of(normalization)
         for n_in, n_out in zip([input_size, *sizes], sizes):
-            layers += [done(nn.Linear(n_in, n_out)), nonlinearity_class(nonlinearity)()]
-            layers += normalized(n_out)
+            layers.append(form.hidden(nn.Linear(n_in, n_out, not form.before)))
+            layers += form.ordered([nonlinearity_class(nonlinearity)(), *normalized(n_out)])
         if output_size is not None:
-            layers.append(nn.Linear(sizes[-1] if sizes else input_size, output_size))
+            output = nn.Linear(sizes[-1] if sizes else input_size, output_size)
+            layers.append(form.output(output))
         self.model = Layers(*layers)
         self._output_size = sizes[-1] if output_size is None else output_size
         if orthogonal_gain is not None:

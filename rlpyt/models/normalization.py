@@ -1,34 +1,28 @@
 """Batch normalization and renormalization of one network, or of E networks in one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rlpyt.models.unit_norm import unit
 from rlpyt.utils.checks import check_range, whole_number
 from rlpyt.utils.names import UnknownName
 
 # "batch", or dict(kind="batch_renorm", warmup=1000, unit_weights=True)
 Normalization = str | Mapping[str, Any]
-# Arguments by kind. Plain batch normalization has no room for a correction.
-KINDS: dict[str, dict[str, Any]] = {"batch": dict(r_max=1.0, d_max=0.0), "batch_renorm": {}}
 
 
-class BatchRenorm1d(nn.Module):
-    """Batch renormalization (Ioffe 2017), in the form of CrossQ (Bhatt et al. 2024).
+class BatchNorm1d(nn.Module):
+    """Batch normalization (Ioffe & Szegedy 2015).
 
     In evaluation mode, features are normalized by running statistics. In training mode the
-    statistics are those of the batch, and the running ones follow them. After ``warmup`` batches,
-    the result is corrected towards the running ones, by the ratio r of the standard deviations and
-    the difference d of the means, which are constants within limits:
-
-        (x - mean + d sqrt(var) / r) / sqrt(var / r^2 + eps)
-
-    Variances are those of populations. Statistics are in float32, also with autocast. If
-    torch.distributed is initialized, the running statistics are of the batches of all ranks.
+    statistics are those of the batch, and the running ones follow them. Variances are those of
+    populations. Statistics are in float32, also with autocast. If torch.distributed is initialized,
+    the running statistics are of the batches of all ranks.
 
     Args:
         size: F, number of features.
@@ -37,10 +31,6 @@ class BatchRenorm1d(nn.Module):
         columns: samples of E networks are columns, [E, F, N], instead of rows, [E, N, F].
         momentum: weight of a batch in the running statistics.
         eps: number added to variances.
-        r_max, d_max: largest r, whose smallest value is the inverse, and largest absolute d, in
-            running standard deviations. With 1 and 0 this is batch normalization (Ioffe & Szegedy
-            2015).
-        warmup: number of batches without correction.
 
     Attributes:
         n_batches: number of batches in training mode, [] or [E].
@@ -58,17 +48,11 @@ class BatchRenorm1d(nn.Module):
         columns: bool = False,
         momentum: float = 0.01,
         eps: float = 1e-3,
-        r_max: float = 3.0,
-        d_max: float = 5.0,
-        warmup: int = 100_000,
     ) -> None:
         super().__init__()
         check_range("momentum", momentum, 0, 1)
         check_range("eps", eps, 0, open_low=True)
-        check_range("r_max", r_max, 1)
-        check_range("d_max", d_max, 0)
         self.columns, self.momentum, self.eps = columns, momentum, eps
-        self.r_max, self.d_max, self.warmup = r_max, d_max, whole_number("warmup", warmup, 0)
         lead = () if n_members is None else (n_members,)
         self.weight = nn.Parameter(torch.ones(*lead, size))
         self.bias = nn.Parameter(torch.zeros(*lead, size))
@@ -89,27 +73,48 @@ class BatchRenorm1d(nn.Module):
         if not self.training:
             scale, shift = map(beside, self.affine(member))
             return (x * scale).add_(shift)  # with broadcasting, several times as fast as addcmul
-        weight, bias, mean, var = map(beside, self._own(member))
+        own = list(map(beside, self._own(member)))
         n = self.n_batches if member is None else self.n_batches[member]
-        warm = (n >= self.warmup).reshape(*n.shape, *[1] * (weight.dim() - n.dim()))
-        limits = (torch.where(warm, self.r_max, 1.0), torch.where(warm, self.d_max, 0.0))
-        if weight.dim() == 1:
+        if own[0].dim() == 1:
             shape, x = x.shape, x.reshape(-1, x.shape[-1])
         else:
-            shape = torch.Size((len(weight), *x.shape[-2:]))
+            shape = torch.Size((len(own[0]), *x.shape[-2:]))
             x = x.expand(shape)
-        y, batch_mean, batch_var, *_ = _Normalized.apply(  # type: ignore[no-untyped-call]
-            x, weight, bias, mean, var, *limits, self.eps, batch_dim
-        )
+        y, *new = self._normalized(x, own, n, batch_dim)
         with torch.no_grad():
-            new: Any = (batch_mean, batch_var)
             if dist.is_available() and dist.is_initialized():
                 dist.all_reduce(packed := torch.stack(new))
-                new = (packed / dist.get_world_size()).unbind()
-            for running, batch in zip((mean, var), new):  # not by lerp_, which vmap does not know
+                new = [*(packed / dist.get_world_size()).unbind()]
+            for running, batch in zip(own[2:], new):  # not by lerp_, which vmap does not know
                 running.add_(batch.reshape(running.shape) - running, alpha=self.momentum)
             n.add_(1)
-        return y.reshape(shape)  # type: ignore[no-any-return]
+        return y.reshape(shape)
+
+    def _normalized(self, x: Tensor, own: list[Tensor], n: Tensor, dim: int) -> tuple[Tensor, ...]:
+        """Normalize a batch by its statistics.
+
+        Args:
+            x: [N, F], or of E networks [E, N, F] or [E, F, N].
+            own: weight, bias, running mean and variance, which broadcast with x.
+            n: number of batches so far.
+            dim: dimension of x that has the samples.
+
+        Returns:
+            The features in the shape of x, mean, variance.
+        """
+        weight, bias = own[0].flatten(), own[1].flatten()
+        if dim == -1:  # torch has the features of all networks in one dimension, [1, C, N]
+            y, mean, var = self._by_torch(x.reshape(1, len(weight), -1), weight, bias)
+        elif x.dim() == 2:
+            y, mean, var = self._by_torch(x, weight, bias)
+        else:  # networks one by one, without copies in another order
+            each = map(self._by_torch, x, *(p.flatten(1) for p in own[:2]))
+            y, mean, var = map(torch.stack, zip(*each))
+        return y.reshape(x.shape), mean, var
+
+    def _by_torch(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        y, mean, inverse = torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, self.eps)
+        return y, mean, inverse**-2 - self.eps
 
     def affine(self, member: int | None = None) -> tuple[Tensor, Tensor]:
         """Return scale and shift [F] or [E, F] of evaluation mode."""
@@ -123,8 +128,48 @@ class BatchRenorm1d(nn.Module):
 
     def extra_repr(self) -> str:
         """Return sizes and settings, for ``print(model)``."""
-        sizes = " x ".join(map(str, self.weight.shape))
-        return f"{sizes}, momentum={self.momentum}, r_max={self.r_max}, warmup={self.warmup}"
+        return f"{' x '.join(map(str, self.weight.shape))}, momentum={self.momentum}"
+
+
+class BatchRenorm1d(BatchNorm1d):
+    """Batch renormalization (Ioffe 2017), in the form of CrossQ (Bhatt et al. 2024).
+
+    After ``warmup`` batches, the result is corrected towards the running statistics, by the ratio r
+    of the standard deviations and the difference d of the means, which are constants within limits:
+
+        (x - mean + d sqrt(var) / r) / sqrt(var / r^2 + eps)
+
+    Args:
+        *args, **kwargs: arguments of `BatchNorm1d`.
+        r_max, d_max: largest r, whose smallest value is the inverse, and largest absolute d, in
+            running standard deviations.
+        warmup: number of batches without correction.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        r_max: float = 3.0,
+        d_max: float = 5.0,
+        warmup: int = 100_000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        check_range("r_max", r_max, 1)
+        check_range("d_max", d_max, 0)
+        self.r_max, self.d_max, self.warmup = r_max, d_max, whole_number("warmup", warmup, 0)
+
+    def _normalized(self, x: Tensor, own: list[Tensor], n: Tensor, dim: int) -> tuple[Tensor, ...]:
+        warm = (n >= self.warmup).reshape(*n.shape, *[1] * (own[0].dim() - n.dim()))
+        limits = (torch.where(warm, self.r_max, 1.0), torch.where(warm, self.d_max, 0.0))
+        return _Normalized.apply(x, *own, *limits, self.eps, dim)[:3]  # type: ignore[no-any-return,no-untyped-call]
+
+    def extra_repr(self) -> str:
+        """Return sizes and settings, for ``print(model)``."""
+        return f"{super().extra_repr()}, r_max={self.r_max}, warmup={self.warmup}"
+
+
+KINDS: dict[str, type[BatchNorm1d]] = {"batch": BatchNorm1d, "batch_renorm": BatchRenorm1d}
 
 
 class _Normalized(torch.autograd.Function):
@@ -201,9 +246,52 @@ class RmsNorm(nn.Module):
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps) * weight
 
 
-def has_unit_weights(normalization: Normalization | None) -> bool:
-    """Return True if the weights before normalized features are to have length 1."""
-    return isinstance(normalization, Mapping) and bool(normalization.get("unit_weights", False))
+class Form(NamedTuple):
+    """What an MLP is told of its normalization.
+
+    Attributes:
+        before: True if features are normalized before nonlinearities, whose linear layers then have
+            no biases.
+        unit_weights: True if hidden linear layers have weights of length 1; "all": the output too.
+    """
+
+    before: bool = False
+    unit_weights: bool | str = False
+
+    @property
+    def hidden(self) -> Callable[[Any], Any]:
+        """Return a function that a hidden linear layer goes through."""
+        return unit if self.unit_weights else _same
+
+    @property
+    def output(self) -> Callable[[Any], Any]:
+        """Return a function that the output layer goes through."""
+        return unit if self.unit_weights == "all" else _same
+
+    def ordered(self, layers: list[nn.Module]) -> list[nn.Module]:
+        """Return the layers after a linear one, given in the usual order, in this one."""
+        return layers[::-1] if self.before else layers
+
+
+def _same(layer: Any) -> Any:
+    return layer
+
+
+def form_of(normalization: Normalization | None) -> Form:
+    """Return what concerns the network, not the layers of normalization.
+
+    Raises:
+        ValueError: ``unit_weights`` is neither a bool nor "all".
+    """
+    if not isinstance(normalization, Mapping):
+        return Form()
+    form = Form(**{name: normalization[name] for name in Form._fields if name in normalization})
+    if form.unit_weights not in (True, False, "all"):
+        raise ValueError(
+            f'unit_weights must be True, False or "all" (hidden layers and output), got '
+            f"{form.unit_weights!r}."
+        )
+    return form
 
 
 def make_normalization(
@@ -212,30 +300,31 @@ def make_normalization(
     n_members: int | None = None,
     columns: bool = False,
     **more: Any,
-) -> BatchRenorm1d:
+) -> BatchNorm1d:
     """Build a normalization: "batch" or "batch_renorm", or a dictionary with further arguments.
 
-    ``unit_weights`` is for the network, see `has_unit_weights`.
+    ``before`` and ``unit_weights`` are for the network, see `Form`.
 
     Raises:
         UnknownName: there is no such kind.
         TypeError: an argument is unknown.
     """
     kwargs = dict(kind=normalization) if isinstance(normalization, str) else dict(normalization)
-    kwargs.pop("unit_weights", None)
+    for name in Form._fields:
+        kwargs.pop(name, None)
     kind = kwargs.pop("kind", None)
     if kind not in KINDS:
         raise UnknownName("normalization", kind, KINDS)
-    return BatchRenorm1d(size, n_members, columns, **{**KINDS[kind], **kwargs, **more})
+    return KINDS[kind](size, n_members, columns, **kwargs, **more)
 
 
-def batch_norms(network: nn.Module) -> list[BatchRenorm1d]:
+def batch_norms(network: nn.Module) -> list[BatchNorm1d]:
     """Return the layers of batch normalization of a network."""
-    return [m for m in network.modules() if isinstance(m, BatchRenorm1d)]
+    return [m for m in network.modules() if isinstance(m, BatchNorm1d)]
 
 
 @contextmanager
-def running_statistics(layers: Sequence[BatchRenorm1d]) -> Iterator[None]:
+def running_statistics(layers: Sequence[BatchNorm1d]) -> Iterator[None]:
     """Let layers use their running statistics, and not update them, inside the context."""
     modes = [layer.training for layer in layers]
     for layer in layers:

@@ -28,7 +28,7 @@ from torch import fx, nn
 from rlpyt.models.layers import Layers
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import MlpModel
-from rlpyt.models.normalization import BatchRenorm1d
+from rlpyt.models.normalization import BatchNorm1d
 from rlpyt.models.observation import MARKED, Shape, flatten_numpy, is_composite, mask_size
 from rlpyt.models.running_mean_std import RunningMeanStdModel
 from rlpyt.spaces.action_mask import FIELD
@@ -67,16 +67,27 @@ class Layer(NamedTuple):
 
     weight: Array  # [n_out, n_in]
     bias: Array  # [n_out]
-    activation: Activation | None
-    norm: BatchRenorm1d | None = None  # of the input, which becomes a part of weight and bias
+    activation: Activation | None = None
+    # Normalizations of the input and of the output, which become parts of weight and bias.
+    norm_in: BatchNorm1d | None = None
+    norm_out: BatchNorm1d | None = None
 
     def values(self) -> tuple[Array, Array]:
-        """Return weight [n_in, n_out] and bias, with those of a normalized input."""
-        if self.norm is None:
-            return self.weight.T, self.bias
-        with torch.no_grad():
-            scale, shift = (x.numpy() for x in self.norm.affine())
-        return self.weight.T * scale[:, None], self.bias + self.weight @ shift
+        """Return weight [n_in, n_out] and bias, with those of the normalizations."""
+        weight, bias = self.weight.T, self.bias
+        if self.norm_in is not None:
+            scale, shift = _affine(self.norm_in)
+            weight, bias = weight * scale[:, None], bias + shift @ weight
+        if self.norm_out is not None:
+            scale, shift = _affine(self.norm_out)
+            weight, bias = weight * scale, bias * scale + shift
+        return weight, bias
+
+
+def _affine(norm: BatchNorm1d) -> tuple[Array, Array]:
+    with torch.no_grad():
+        scale, shift = norm.affine()
+    return scale.numpy(), shift.numpy()
 
 
 class Program(NamedTuple):
@@ -365,15 +376,18 @@ def _trace(model: nn.Module) -> Program | None:
 def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
     """Return linear layers with their nonlinearities; ``None`` if there are other modules."""
     layers: list[Layer] = []
-    norm: BatchRenorm1d | None = None
+    norm: BatchNorm1d | None = None
     for part in parts:
+        ends = bool(layers) and layers[-1].activation is None  # in a linear layer
         if type(part) is nn.Linear:
             bias = torch.zeros(part.out_features) if part.bias is None else part.bias.detach()
-            layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), None, norm))
+            layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), norm_in=norm))
             norm = None
-        elif type(part) is BatchRenorm1d and not (layers and layers[-1].activation is None):
+        elif isinstance(part, BatchNorm1d) and ends and layers[-1].norm_out is None:
+            layers[-1] = layers[-1]._replace(norm_out=part)
+        elif isinstance(part, BatchNorm1d) and not ends and norm is None:
             norm = part
-        elif type(part) in ACTIVATIONS and layers and layers[-1].activation is None:
+        elif type(part) in ACTIVATIONS and ends and norm is None:
             layers[-1] = layers[-1]._replace(activation=ACTIVATIONS[type(part)])
         else:
             return None

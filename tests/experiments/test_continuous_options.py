@@ -30,7 +30,8 @@ def test_presets_build_what_they_name(algo_name, family):
     agent.initialize(SPACES)
     algo = build_algo(chosen)
     algo.check_agent(agent)
-    assert algo.replay_ratio == algo.batch_size  # one update a step
+    n_updates = 2 if (algo_name, family) == ("xqc", "mujoco") else 1  # a step
+    assert algo.replay_ratio == n_updates * algo.batch_size
     widths = {tuple(p.shape)[-1] for p in (*agent.model.parameters(), *agent.q_model.parameters())}
     assert set(chosen.agent.hidden_sizes) <= widths
 

@@ -179,13 +179,18 @@ def test_networks_in_one_are_separate_networks_in_training_too(layer_norm):
         for k, own in member.state_dict().items():
             torch.testing.assert_close(own, state[k])
     kinds = [type(m).__name__ for m in joined.model]
-    assert kinds[0] == kinds[-2] == "BatchRenorm1d" and kinds[-3] == "ReLU"
+    assert kinds[0] == kinds[-2] == "BatchNorm1d" and kinds[-3] == "ReLU"
 
 
 @pytest.mark.parametrize("given", ["layer", dict(momentum=0.1), dict(kind=None)])
 def test_unknown_kinds_are_named(given):
     with pytest.raises(UnknownName, match="batch_renorm"):
         make_normalization(given, F)
+
+
+def test_other_lengths_of_weights_are_refused():
+    with pytest.raises(ValueError, match="unit_weights .*'none'"):
+        EnsembleMlp(F, [6], 2, normalization=dict(kind="batch", unit_weights="none"))
 
 
 def test_settings_follow_the_kind():

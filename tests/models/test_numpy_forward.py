@@ -48,6 +48,9 @@ MODELS = {
     "joint, shared": lambda: JointMlpModel((4,), [(2, 2), (2, 2)], shared=True),
     "joint, one part": lambda: JointMlpModel((4,), [2]),
     "batch renorm": lambda: PiMlpModel((4,), [16, 8], 2, normalization="batch_renorm").eval(),
+    "normalized before": lambda: PiMlpModel(
+        (4,), [16, 8], 2, normalization=dict(kind="batch", before=True, unit_weights="all")
+    ).eval(),
     "composite": lambda: CategoricalMlpModel(COMPOSITE, 3),
     "bounded": lambda: MuMlpModel((4,), [8], 2, output_max=2.5),
     "dueling": lambda: DqnMlpModel((4,), 3, dueling=True),

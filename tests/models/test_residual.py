@@ -52,6 +52,22 @@ def flashsac(p, x):
     return x @ p().T + p()
 
 
+def xqc(p, x):
+    """Two layers of XQC's critic, in training mode, by the order of parameters in its code."""
+
+    def batch_norm(x, weight, bias):
+        return (x - x.mean(0)) / (x.var(0, correction=0) + 1e-3).sqrt() * weight + bias
+
+    x = batch_norm(x, p(), p())
+    for _ in range(2):
+        x = batch_norm(x @ p().T, p(), p()).clamp(min=0)
+    return x @ p().T + p()
+
+
+XQC = dict(normalization=dict(kind="batch", before=True, unit_weights="all"))
+KINDS = [(dict(residual=plain.__name__), plain) for plain in (simba, bro, flashsac)] + [(XQC, xqc)]
+
+
 def shaken(model):
     torch.manual_seed(0)
     with torch.no_grad():
@@ -60,10 +76,10 @@ def shaken(model):
     return model
 
 
-@pytest.mark.parametrize("kind, plain", [("simba", simba), ("bro", bro), ("flashsac", flashsac)])
+@pytest.mark.parametrize("kwargs, plain", KINDS)
 @pytest.mark.parametrize("make", [MlpModel, EnsembleMlp])
-def test_outputs_and_gradients_are_their_definition(make, kind, plain):
-    model, x = shaken(make(F, [H, H], 2, residual=kind)), torch.randn(N, F)
+def test_outputs_and_gradients_are_their_definition(make, kwargs, plain):
+    model, x = shaken(make(F, [H, H], 2, **kwargs)), torch.randn(N, F)
     own = [p.detach().double().requires_grad_() for p in model.parameters()]
     expected, out = plain(iter(own).__next__, x.double()), model(x)
     torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5)
@@ -74,12 +90,12 @@ def test_outputs_and_gradients_are_their_definition(make, kind, plain):
         torch.testing.assert_close(p.grad.double(), right, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["simba", "bro", "flashsac"])
-def test_networks_in_one_are_separate_networks(kind):
-    joined, x = shaken(EnsembleMlp(F, [H, H], 2, E, residual=kind)), torch.randn(N, F)
+@pytest.mark.parametrize("kwargs", [kwargs for kwargs, _ in KINDS])
+def test_networks_in_one_are_separate_networks(kwargs):
+    joined, x = shaken(EnsembleMlp(F, [H, H], 2, E, **kwargs)), torch.randn(N, F)
     out = joined(x)
     for i, state in enumerate(split_members(joined, E)):
-        alone = EnsembleMlp(F, [H, H], 2, residual=kind)
+        alone = EnsembleMlp(F, [H, H], 2, **kwargs)
         alone.load_state_dict(state)
         torch.testing.assert_close(out[i], alone(x), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(joined(x, member=i), alone(x), rtol=1e-4, atol=1e-5)
@@ -152,10 +168,14 @@ def test_weights_and_scales_of_flashsac_have_constant_lengths():
 
 
 @pytest.mark.parametrize("make", [MlpModel, EnsembleMlp])
-def test_weights_before_a_normalization_can_have_length_1(make):
-    normalization = dict(kind="batch", unit_weights=True)
-    found = unit_vectors(make(F, [H, H], 2, normalization=normalization))
-    assert [(tuple(v.tensors[0].shape), v.length) for v in found] == [((H, F), 1.0), ((H, H), 1.0)]
+def test_weights_before_a_normalization_and_of_the_output_can_have_length_1(make):
+    shapes = [(H, F), (H, H), (2, H)]
+    for unit_weights, expected in ((True, shapes[:2]), ("all", shapes)):
+        normalization = dict(kind="batch", unit_weights=unit_weights)
+        found = unit_vectors(make(F, [H, H], 2, normalization=normalization))
+        assert [(tuple(v.tensors[0].shape), v.length) for v in found] == [
+            (shape, 1.0) for shape in expected
+        ]
     assert not unit_vectors(make(F, [H, H], 2, normalization="batch"))
 
 

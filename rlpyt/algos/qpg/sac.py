@@ -8,6 +8,7 @@ combinations of discrete choices over which expectations are sums, x is the rest
 from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -115,6 +116,9 @@ class SAC(QpgAlgo):
     box_entropy: float = fixed(
         -1.0, finite=True, doc="target entropy of a Box, in nats per dimension"
     )
+    fit_returns: bool = fixed(
+        True, doc="(normalize_reward) returns lie within V_min, V_max; False: they only vary by 1"
+    )
 
     # Outputs that the agent must have, and agents that have them.
     requires: ClassVar[str] = "a squashed Gaussian policy and critics"
@@ -194,8 +198,9 @@ class SAC(QpgAlgo):
                 "normalize_reward must be False with several ranks, whose environments have "
                 f"different returns, got True and {self.world_size} ranks. Set reward_scale."
             )
+        within = (self.V_min, self.V_max) if self.fit_returns else (-inf, inf)
         self.reward_normalizer = ReturnScale(
-            self.batch_spec.B, self.discount, self.agent.device, (self.V_min, self.V_max)
+            self.batch_spec.B, self.discount, self.agent.device, within
         )
         self.divisor = torch.ones((), device=self.agent.device)
 

@@ -26,7 +26,7 @@ _MUJOCO = with_parts(
 )
 
 
-_XQC_CRITICS = {"normalization": {"kind": "batch", "unit_weights": True}, "n_atoms": 101}
+_XQC = {"normalization": {"kind": "batch", "before": True, "unit_weights": "all"}}
 # SAC with other networks: what differs from its preset, by name. Policies and critics share
 # ``model``; ``q_model_kwargs`` are the critics' own.
 _VARIANTS: dict[str, Parts] = {
@@ -43,17 +43,22 @@ _VARIANTS: dict[str, Parts] = {
             "optim_kwargs": {"betas": (0.5, 0.999)},
         },
     },
-    # Palenicek et al. 2026 as far as the paper says: batch normalization, and categorical critics
-    # with weights of constant length. Four layers, which have its two million parameters, learned
-    # HalfCheetah later than two (docs/negative_results.md).
+    # Palenicek et al. 2026, in the form of its code, with two updates per step.
     "xqc": {
         "agent": {
-            "model": {"normalization": "batch"},
-            "args": {"q_model_kwargs": {"hidden_sizes": [512, 512], **_XQC_CRITICS}},
+            "hidden_sizes": [256, 256, 256, 256],
+            "model": _XQC,
+            "args": {
+                "q_model_kwargs": {"hidden_sizes": [512, 512, 512, 512], "n_atoms": 101, **_XQC}
+            },
         },
         "algo": {
             "joint_critics": True,
             "normalize_reward": True,
+            "fit_returns": False,
+            "discount": 0.995,
+            "learning_rate": "linear:3e-4:3e-5",
+            "replay_ratio": 512,
             "policy_update_interval": 3,
             "initial_alpha": 0.01,
             "box_entropy": -0.5,
@@ -114,7 +119,13 @@ CLASSIC = _family(
     td3={"algo": {"q_learning_rate": 1e-3}},
     variants={
         "crossq": {"agent": {"args": {"target_critics": False}}},
-        "xqc": {"agent": {"args": {"q_model_kwargs": _XQC_CRITICS}}},
+        "xqc": {
+            "agent": {
+                "hidden_sizes": [64, 64],
+                "args": {"q_model_kwargs": {"n_atoms": 101, **_XQC}},
+            },
+            "algo": {"discount": 0.98, "learning_rate": 1e-3, "replay_ratio": 256},
+        },
         "simba": {
             "agent": {"hidden_sizes": [64], "args": {}},
             "algo": {"learning_rate": 1e-3},

@@ -271,6 +271,10 @@ def test_the_scale_of_rewards_is_saved_and_bounds_returns(low, high):
     bounds = [r / limit for r, limit in ((lowest, low), (highest, high)) if limit]
     assert float(algo.divisor) == pytest.approx(max(std, *bounds), rel=1e-6)
     assert lowest < 0 < highest and max(bounds) > std
+    free = SAC(fit_returns=False, **settings)
+    prepared(free, AGENTS["sac"]())
+    free.load_state_dict(algo.state_dict())
+    assert float(free.divisor) == pytest.approx(std, rel=1e-6)
     other = SAC(**settings)
     prepared(other, AGENTS["sac"]())
     other.load_state_dict(algo.state_dict())
