@@ -49,7 +49,7 @@ def test_statistics_are_those_of_rliable():
 def test_published_results_are_found_by_name():
     assert {*published("BRO").curves} == {"BRO (UTD 2)", "BRO (UTD 10)"}
     assert len(published().curves) == 14
-    assert len(published("xqc").curves["XQC (UTD 1)"]["Hopper-v4"]) == 10
+    assert len(published("xqc").curves["XQC (UTD 2)"]["Hopper-v4"]) == 10
     with pytest.raises(UnknownName, match="'XQCC'.*XQC"):
         published("XQCC")
 
