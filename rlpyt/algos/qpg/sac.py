@@ -181,6 +181,9 @@ class SAC(QpgAlgo):
 
     def _add_steps(self) -> None:
         self._evaluate = self._jointly if self.joint_critics else self._separately
+        if self.joint_critics and self.agent.has_target_critics:
+            for layer in batch_norms(self.agent.target_q_model):
+                layer.train()  # normalizes both by the statistics of their batch
         self._policy_norms = batch_norms(self.agent.model)
         self._outputs = outputs_of(self.agent, self)
         if self.normalize_reward:

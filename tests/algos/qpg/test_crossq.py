@@ -188,16 +188,32 @@ def test_acting_uses_the_running_statistics(fast):
     torch.testing.assert_close(to_unit(action), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_targets_may_be_evaluated_jointly_too():
-    """Then as evaluation mode does, by the statistics of the targets."""
+def test_targets_are_normalized_by_the_statistics_of_the_joint_batch():
+    """As in the code of XQC and FlashSAC; their own running statistics are not used."""
     algo = SAC(joint_critics=True, fixed_alpha=ALPHA, discount=0.9, **SMALL)
     agent = AGENTS["sac"](**NETWORKS)
     batch = sampled(algo, agent)
-    torch.manual_seed(4)
-    y, q = algo._evaluate(batch)
-    torch.manual_seed(4)
-    torch.testing.assert_close(y, algo.q_target(batch))
-    assert q.requires_grad and not y.requires_grad and len(agent.targets) == 1
+    with torch.no_grad():
+        for p in agent.target_q_model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    state = agent.state_dict()
+    policy = Plain(state["model"])
+    targets = [Plain(state[f"target_q{i}_model"]) for i in (1, 2)]
+    seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
+    for _ in range(2):
+        torch.manual_seed(4)
+        y, q = algo._evaluate(batch)
+        torch.manual_seed(4)
+        next_action, log_pi = draw(policy, after, False, torch.randn(N, A))
+        actions = torch.cat([to_unit(batch.action), next_action])
+        both = torch.cat([torch.cat([seen, after]), actions], 1)
+        next_q = torch.stack([target(both, True).squeeze(-1)[N:] for target in targets])
+        soft = next_q.min(0).values - ALPHA * log_pi
+        expected = batch.return_.double() + batch.discount_n.double() * soft
+        torch.testing.assert_close(y.double(), expected.detach(), rtol=1e-5, atol=1e-5)
+        assert q.requires_grad and not y.requires_grad and len(agent.targets) == 1
+        for layer in batch_norms(agent.target_q_model):
+            layer.running_mean.normal_()
 
 
 def test_a_resumed_run_continues_as_it_would_have():
