@@ -87,7 +87,7 @@ class ReturnScale(RewardNormalizer):
     """Scale of rewards with which returns vary by about 1, and stay below a limit.
 
     The scale is max(std[R], min R / low, max R / high) (Lee et al. 2025, SimbaV2, with the limits
-    -5 and 5). A limit of the other sign, or zero, does not count.
+    -5 and 5). A limit of the other sign, zero or infinity does not count.
 
     Args:
         B, discount, device: see `RewardNormalizer`.

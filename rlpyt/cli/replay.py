@@ -8,8 +8,8 @@ are shown instead.
 
 import dataclasses
 import pdb
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from rlpyt.experiments.build import build_runner
 from rlpyt.experiments.options import CONFIG, read_config
 from rlpyt.experiments.run import rebuilt
 from rlpyt.experiments.trust import blaming
+from rlpyt.models.utils import matmul_precision
 from rlpyt.runners import failure
 from rlpyt.runners.one_process import in_one_process
 from rlpyt.samplers.step_checks import first_not_finite
@@ -46,11 +47,11 @@ def main(args: Sequence[str]) -> int:
     command = parse(Replay, args)
     run_dir = command.run.absolute()
     hub.refuse(command.run)
-    runner, directory, blame = _built(command, run_dir)
+    runner, directory, as_in_the_run = _built(command, run_dir)
     found = failure.load(directory)
     say(found["message"].partition("\n")[0] + "\n")
     call = {"call": pdb.runcall} if command.debugger else {}
-    with blame:
+    with as_in_the_run:
         if found["inputs"] is None:
             say(_last_steps(found["samples"]))
             return 1
@@ -66,7 +67,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, AbstractContextManager[None]]:
-    """Return the runner of the run, in one process, where its failure is, and whom to blame."""
+    """Return the runner of the run, in one process, where its failure is, and a context for it."""
     if script_runs.exists(run_dir):
         if command.device is not None:
             raise ValueError(
@@ -84,7 +85,14 @@ def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, AbstractContextMa
     with blaming(run_dir / CONFIG, trusted):
         options = rebuilt(options, run_dir).updated({"device": command.device or "cpu"})
         runner = build_runner(options, run_dir, debug=True)
-    return runner, run_dir / failure.DIRECTORY, blaming(run_dir / CONFIG, trusted)
+    context = _with_precision(options.matmul_precision, blaming(run_dir / CONFIG, trusted))
+    return runner, run_dir / failure.DIRECTORY, context
+
+
+@contextmanager
+def _with_precision(precision: str | None, context: AbstractContextManager[None]) -> Iterator[None]:
+    with matmul_precision(precision), context:
+        yield
 
 
 def _summary(named: tuple[str, Any]) -> tuple[Any, ...] | None:

@@ -29,6 +29,7 @@ from rlpyt.version import VERSION
 
 FORMAT = 1  # version of config.json, increased when older readers would misread it
 CONFIG = "config.json"
+PRECISIONS = ("highest", "high", "medium")
 SCHEMA = {
     "type": "object",
     "required": ["format"],
@@ -129,8 +130,8 @@ class Settings:
     ranks: int = 1
     device: str = "cpu"  # training device: cpu, cuda or cuda:N
     torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
-    # precision of products of float32 matrices, torch's: highest; high and medium: faster, where
-    # the GPU or CPU has instructions for it; None: the one that is set
+    # torch's precision of products of float32 matrices: highest; high and medium: faster, where the
+    # GPU or CPU has instructions for it; None: as set in this process
     matmul_precision: Literal["highest", "high", "medium"] | None = None
     # steps between two rows of progress.csv; None: 10000, in runs of less than 100000 steps a
     # tenth, and in those of more than 500000 a fiftieth of the run, at most 50000
@@ -157,11 +158,13 @@ class Settings:
     agent: AgentOptions = AgentOptions()
 
     def __post_init__(self) -> None:
-        """Check the names of loggers.
+        """Check names.
 
         Raises:
-            UnknownName: a logger is unknown.
+            UnknownName: a logger or the precision is unknown.
         """
+        if self.matmul_precision not in (None, *PRECISIONS):
+            raise UnknownName("matmul_precision", self.matmul_precision, PRECISIONS)
         object.__setattr__(self, "logger", logger_names(self.logger))
 
     @property

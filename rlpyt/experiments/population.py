@@ -335,6 +335,7 @@ def check_member(options: RunOptions) -> None:
         "sampler.asynchronous": (options.sampler.asynchronous, False),
         "algo.compile_loss": (options.algo.get("compile_loss", False), False),
         "algo.compile": (options.algo.get("compile"), None),
+        "matmul_precision": (options.matmul_precision, None),
     }
     for name, (value, needed) in wrong.items():
         if value != needed:

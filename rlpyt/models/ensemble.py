@@ -20,8 +20,8 @@ from rlpyt.models.mlp import check_residual
 from rlpyt.models.normalization import (
     Normalization,
     RmsNorm,
-    form_of,
     make_normalization,
+    placement_of,
 )
 from rlpyt.models.recurrent import HeadInputs
 from rlpyt.models.residual import residual_layers
@@ -71,8 +71,10 @@ class EnsembleLinear(nn.Module):
 class EnsembleProduct(EnsembleLinear):
     """`EnsembleLinear` without biases."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(
+        self, n_members: int, in_features: int, out_features: int, rows: bool = False
+    ) -> None:
+        super().__init__(n_members, in_features, out_features, rows)
         self.bias = None
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
@@ -164,8 +166,7 @@ class EnsembleMlp(nn.Module):
         nonlinearity: class or name of the nonlinearity.
         layer_norm: normalize each hidden layer before its nonlinearity.
         dropout: dropout rate of each hidden layer's outputs, before layer normalization.
-        normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output; see
-            `MlpModel`.
+        normalization: "batch" or "batch_renorm", batch normalization; see `MlpModel`.
         residual: "simba", "bro" or "flashsac", residual blocks; see `MlpModel`.
     """
 
@@ -183,7 +184,7 @@ class EnsembleMlp(nn.Module):
     ) -> None:
         super().__init__()
         self.n_members = E = n_members
-        form = form_of(normalization)
+        placement = placement_of(normalization)
         self.columns = E is not None and not layer_norm and residual is None
 
         def linear(a: int, b: int, bias: bool = True) -> nn.Module:
@@ -216,13 +217,13 @@ class EnsembleMlp(nn.Module):
 
         layers: list[nn.Module] = normalized(n_in)
         for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
-            layers.append(form.hidden(linear(a, b, not form.before)))
+            layers.append(placement.hidden(linear(a, b, not placement.before)))
             if dropout:
                 layers.append(Dropout(dropout))
             if layer_norm:
                 layers.append(layer_normalization(b))
-            layers += form.ordered([nonlinearity_class(nonlinearity)(), *normalized(b)])
-        layers.append(form.output(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out)))
+            layers += placement.ordered([nonlinearity_class(nonlinearity)(), *normalized(b)])
+        layers.append(placement.output(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out)))
         self.model = Layers(*layers)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:

@@ -56,7 +56,8 @@ class Layers(nn.Sequential):
                 x = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
                 writable = True
             elif hasattr(kind, "has_members"):  # outputs are new memory
-                x, writable = layer.forward(x, *chosen), True
+                x = layer.forward(x, *chosen)
+                writable = x._base is None  # a gradient through changes of a view takes long
             else:
                 x, writable = layer(x), False
         return x

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from rlpyt.models.layers import Layers
 from rlpyt.models.normalization import (
     Normalization,
+    Placement,
     RmsNorm,
-    form_of,
     make_normalization,
+    placement_of,
 )
 from rlpyt.models.residual import Residual, residual_layers
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
@@ -36,13 +37,15 @@ class MlpModel(nn.Module):
             hidden layers and zero biases (Andrychowicz et al. 2021 find 0.01 best for policies; 1
             is usual for values); ``None``: PyTorch's initial weights.
         normalization: "batch" or "batch_renorm" of the input and of each nonlinearity's output, or
-            a dictionary with further arguments of `make_normalization`; ``None``: none.
+            a dictionary with further arguments of `BatchNorm1d` or `BatchRenorm1d` and those of
+            `Placement`, such as dict(kind="batch", before=True); ``None``: none.
         residual: "simba", "bro" or "flashsac": each hidden size is a residual block, see
             `residual_layers`; ``None``: no blocks.
 
     Raises:
-        ValueError: there is neither a hidden nor an output layer, or ``residual`` is given with
-            other forms of layers.
+        ValueError: there is neither a hidden nor an output layer, ``residual`` is given with other
+            forms of layers, or ``orthogonal_gain`` with weights of constant length or layers
+            without biases.
     """
 
     def __init__(
@@ -77,16 +80,21 @@ class MlpModel(nn.Module):
             return [] if normalization is None else [make_normalization(normalization, size)]
 
         layers: list[nn.Module] = normalized(input_size)
-        form = form_of(normalization)
+        placement = placement_of(normalization)
         for n_in, n_out in zip([input_size, *sizes], sizes):
-            layers.append(form.hidden(nn.Linear(n_in, n_out, not form.before)))
-            layers += form.ordered([nonlinearity_class(nonlinearity)(), *normalized(n_out)])
+            layers.append(placement.hidden(nn.Linear(n_in, n_out, not placement.before)))
+            layers += placement.ordered([nonlinearity_class(nonlinearity)(), *normalized(n_out)])
         if output_size is not None:
             output = nn.Linear(sizes[-1] if sizes else input_size, output_size)
-            layers.append(form.output(output))
+            layers.append(placement.output(output))
         self.model = Layers(*layers)
         self._output_size = sizes[-1] if output_size is None else output_size
         if orthogonal_gain is not None:
+            if placement != Placement():
+                raise ValueError(
+                    f"orthogonal_gain must be None with normalization={normalization!r}, got "
+                    f"{orthogonal_gain}. Leave it out, or before and unit_weights."
+                )
             init_orthogonal(self, HIDDEN_GAIN)
             if output_size is not None:
                 init_orthogonal(layers[-1], orthogonal_gain)

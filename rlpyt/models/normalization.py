@@ -81,6 +81,7 @@ class BatchNorm1d(nn.Module):
             shape = torch.Size((len(own[0]), *x.shape[-2:]))
             x = x.expand(shape)
         y, *new = self._normalized(x, own, n, batch_dim)
+        y = y if y.shape == shape else y.reshape(shape)
         with torch.no_grad():
             if dist.is_available() and dist.is_initialized():
                 dist.all_reduce(packed := torch.stack(new))
@@ -88,7 +89,7 @@ class BatchNorm1d(nn.Module):
             for running, batch in zip(own[2:], new):  # not by lerp_, which vmap does not know
                 running.add_(batch.reshape(running.shape) - running, alpha=self.momentum)
             n.add_(1)
-        return y.reshape(shape)
+        return y
 
     def _normalized(self, x: Tensor, own: list[Tensor], n: Tensor, dim: int) -> tuple[Tensor, ...]:
         """Normalize a batch by its statistics.
@@ -103,14 +104,14 @@ class BatchNorm1d(nn.Module):
             The features in the shape of x, mean, variance.
         """
         weight, bias = own[0].flatten(), own[1].flatten()
+        if x.dim() == 2:
+            return self._by_torch(x, weight, bias)
         if dim == -1:  # torch has the features of all networks in one dimension, [1, C, N]
             y, mean, var = self._by_torch(x.reshape(1, len(weight), -1), weight, bias)
-        elif x.dim() == 2:
-            y, mean, var = self._by_torch(x, weight, bias)
-        else:  # networks one by one, without copies in another order
-            each = map(self._by_torch, x, *(p.flatten(1) for p in own[:2]))
-            y, mean, var = map(torch.stack, zip(*each))
-        return y.reshape(x.shape), mean, var
+            return y.reshape(x.shape), mean, var
+        # Networks one by one, without copies in another order.
+        each = map(self._by_torch, x, *(p.flatten(1) for p in own[:2]))
+        return tuple(map(torch.stack, zip(*each)))
 
     def _by_torch(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
         y, mean, inverse = torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, self.eps)
@@ -246,8 +247,8 @@ class RmsNorm(nn.Module):
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps) * weight
 
 
-class Form(NamedTuple):
-    """What an MLP is told of its normalization.
+class Placement(NamedTuple):
+    """Settings of a normalization that concern the linear layers of its network.
 
     Attributes:
         before: True if features are normalized before nonlinearities, whose linear layers then have
@@ -269,7 +270,7 @@ class Form(NamedTuple):
         return unit if self.unit_weights == "all" else _same
 
     def ordered(self, layers: list[nn.Module]) -> list[nn.Module]:
-        """Return the layers after a linear one, given in the usual order, in this one."""
+        """Return a nonlinearity and a normalization in the order of this placement."""
         return layers[::-1] if self.before else layers
 
 
@@ -277,21 +278,24 @@ def _same(layer: Any) -> Any:
     return layer
 
 
-def form_of(normalization: Normalization | None) -> Form:
-    """Return what concerns the network, not the layers of normalization.
+def placement_of(normalization: Normalization | None) -> Placement:
+    """Return the settings that concern the network, not the layers of normalization.
 
     Raises:
-        ValueError: ``unit_weights`` is neither a bool nor "all".
+        ValueError: ``before`` is no bool, or ``unit_weights`` neither a bool nor "all".
     """
     if not isinstance(normalization, Mapping):
-        return Form()
-    form = Form(**{name: normalization[name] for name in Form._fields if name in normalization})
-    if form.unit_weights not in (True, False, "all"):
+        return Placement()
+    given = {name: normalization[name] for name in Placement._fields if name in normalization}
+    placement = Placement(**given)
+    if placement.before not in (True, False):
+        raise ValueError(f"before must be True or False, got {placement.before!r}.")
+    if placement.unit_weights not in (True, False, "all"):
         raise ValueError(
             f'unit_weights must be True, False or "all" (hidden layers and output), got '
-            f"{form.unit_weights!r}."
+            f"{placement.unit_weights!r}."
         )
-    return form
+    return placement
 
 
 def make_normalization(
@@ -303,14 +307,14 @@ def make_normalization(
 ) -> BatchNorm1d:
     """Build a normalization: "batch" or "batch_renorm", or a dictionary with further arguments.
 
-    ``before`` and ``unit_weights`` are for the network, see `Form`.
+    ``before`` and ``unit_weights`` are for the network, see `Placement`.
 
     Raises:
         UnknownName: there is no such kind.
         TypeError: an argument is unknown.
     """
     kwargs = dict(kind=normalization) if isinstance(normalization, str) else dict(normalization)
-    for name in Form._fields:
+    for name in Placement._fields:
         kwargs.pop(name, None)
     kind = kwargs.pop("kind", None)
     if kind not in KINDS:

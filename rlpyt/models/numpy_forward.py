@@ -378,7 +378,7 @@ def _layers_of(parts: list[nn.Module]) -> list[Layer] | None:
     layers: list[Layer] = []
     norm: BatchNorm1d | None = None
     for part in parts:
-        ends = bool(layers) and layers[-1].activation is None  # in a linear layer
+        ends = bool(layers) and layers[-1].activation is None  # without a nonlinearity so far
         if type(part) is nn.Linear:
             bias = torch.zeros(part.out_features) if part.bias is None else part.bias.detach()
             layers.append(Layer(part.weight.detach().numpy(), bias.numpy(), norm_in=norm))

@@ -156,9 +156,12 @@ scale_grad = ScaleGrad.apply
 
 @contextlib.contextmanager
 def matmul_precision(precision: str | None) -> Iterator[None]:
-    """Multiply float32 matrices with a precision of torch inside the block; ``None``: as before."""
+    """Set torch's precision of products of float32 matrices in a block; ``None``: leave it."""
+    if precision is None:
+        yield
+        return
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision or before)
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:

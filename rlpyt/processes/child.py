@@ -23,7 +23,10 @@ PICKLING_REMEDY = (
 def _matmul_precision() -> str:
     """Return this process's precision, without importing torch for it."""
     torch: Any = sys.modules.get("torch")
-    return HIGHEST if torch is None else torch.get_float32_matmul_precision()
+    try:
+        return HIGHEST if torch is None else torch.get_float32_matmul_precision()
+    except RuntimeError:  # set by torch's newer attributes, one for each kind of device
+        return HIGHEST
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class ChildSpec:
         stacks: file for the child's Python stacks.
         cpus: cores to run on; None: not pinned.
         torch_threads: number of torch threads; None: torch's default.
-        matmul_precision: torch's precision of products of matrices, by default that of the parent.
+        matmul_precision: torch's precision of products of float32 matrices; that of the parent.
         life: 0 for the original child; each replacement of a child that died has a unique number.
     """
 

@@ -64,7 +64,8 @@ class RayChild:
     how to continue.
 
     Args:
-        recipe: serialized (rank, build, payload, torch_threads) of a ``ChildSpec``.
+        recipe: serialized (rank, build, payload, torch_threads, matmul_precision) of a
+            ``ChildSpec``.
     """
 
     def __init__(self, recipe: bytes) -> None:
@@ -100,9 +101,10 @@ class RayChild:
         self, method: str, arguments: tuple[Any, ...], objects: tuple[object, ...]
     ) -> ActorReply:
         if method == "start":
-            rank, build, payload, torch_threads = serialize.loads(self._recipe)
+            rank, build, payload, torch_threads, precision = serialize.loads(self._recipe)
             if torch_threads is not None:
                 torch.set_num_threads(torch_threads)
+            torch.set_float32_matmul_precision(precision)
             carried = serialize.ByValue(payload)
             (life,) = arguments
             self._built = build(ChildSpec(rank, build, carried, self._progress, life=life))
@@ -205,7 +207,8 @@ class RayActors:
         """
         actor_class = self._ray.remote(concurrency_groups={WATCH: 1})(RayChild)
         for child, spec in enumerate(specs):
-            recipe = (spec.rank, spec.build, spec.payload.value, spec.torch_threads)
+            torch_settings = spec.torch_threads, spec.matmul_precision
+            recipe = (spec.rank, spec.build, spec.payload.value, *torch_settings)
             handle = actor_class.options(**self._options).remote(serialize.dumps(recipe))
             self.processes.append(Actor(handle, spec))
             self.send(child, "start", (0,))

@@ -1,5 +1,6 @@
 """Options of a run: nested changes, and the way through config.json."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -105,6 +106,11 @@ def test_names_are_words_or_a_list_in_json(options, given):
 def test_lists_that_are_no_names_are_refused(options, given, message):
     with pytest.raises((ValueError, TypeError), match=message):
         options.updated({"agent": {"critic_observation": given}})
+
+
+def test_precisions_are_those_of_torch(options):
+    with pytest.raises(UnknownName, match="'low'.* medium"):
+        dataclasses.replace(options, matmul_precision="low")
 
 
 @pytest.mark.parametrize(

@@ -576,6 +576,7 @@ def test_lists_of_seeds_are_checked(text):
         ("asynchronous", {"seeds": [0, 1], "sampler": {"asynchronous": True}}),
         ("compile_loss", {"seeds": [0, 1], "compile_loss": True}),
         ("compile", {"seeds": [0, 1], "compile": "loss"}),
+        ("matmul_precision", {"seeds": [0, 1], "matmul_precision": "medium"}),
         ("learning_rat", {"population": [{"algo.learning_rat": 1.0}]}),
     ],
 )

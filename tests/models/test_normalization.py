@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 from rlpyt.models.ensemble import EnsembleMlp, join_members, split_members
+from rlpyt.models.mlp import MlpModel
 from rlpyt.models.normalization import (
+    BatchNorm1d,
     BatchRenorm1d,
     batch_norms,
     make_normalization,
@@ -17,12 +19,11 @@ E, N, F = 3, 7, 4
 EPS, MOMENTUM, R_MAX, D_MAX = 0.05, 0.1, 1.5, 0.7
 
 
-def layer(n_members=None, columns=False, **kwargs):
+def layer(n_members=None, columns=False, make=BatchRenorm1d, **kwargs):
     """A layer whose parameters and statistics have no special values."""
     torch.manual_seed(1)
-    made = BatchRenorm1d(
-        F, n_members, columns, **{**dict(momentum=MOMENTUM, eps=EPS, warmup=2), **kwargs}
-    )
+    own = dict(warmup=2) if make is BatchRenorm1d else {}
+    made = make(F, n_members, columns, **{**dict(momentum=MOMENTUM, eps=EPS), **own, **kwargs})
     with torch.no_grad():
         for x in (made.weight, made.bias, made.running_mean):
             x.normal_()
@@ -83,9 +84,10 @@ def test_outputs_gradients_and_statistics_are_the_authors(n_batches):
 
 @pytest.mark.parametrize("columns", [True, False], ids=["columns", "rows"])
 @pytest.mark.parametrize("common", [True, False], ids=["common input", "own inputs"])
-def test_members_are_layers_of_their_own(columns, common):
-    made = layer(E, columns, warmup=0)
-    alone = [layer(warmup=0) for _ in range(E)]
+@pytest.mark.parametrize("kwargs", [dict(warmup=0), dict(make=BatchNorm1d)], ids=["renorm", "norm"])
+def test_members_are_layers_of_their_own(columns, common, kwargs):
+    made = layer(E, columns, **kwargs)
+    alone = [layer(**kwargs) for _ in range(E)]
     for i, one in enumerate(alone):
         one.load_state_dict({k: x[i] for k, x in made.state_dict().items()})
     for _ in range(2):
@@ -126,14 +128,29 @@ def test_evaluation_takes_the_running_statistics_and_keeps_them(shape):
     assert not torch.equal(made.running_mean, before["running_mean"])
 
 
-def test_any_leading_dimensions_are_one_batch():
-    x = torch.randn(5, 2, F)
-    torch.testing.assert_close(layer()(x).reshape(10, F), layer()(x.reshape(10, F)))
+@pytest.mark.parametrize("make", [BatchNorm1d, BatchRenorm1d])
+def test_any_leading_dimensions_are_one_batch(make):
+    x, made, other = torch.randn(5, 2, F), layer(make=make), layer(make=make)
+    torch.testing.assert_close(made(x).reshape(10, F), other(x.reshape(10, F)))
+    torch.testing.assert_close(made.running_var, other.running_var)
+
+
+def test_batch_normalization_is_renormalization_in_its_warm_up():
+    """Outputs, gradients and statistics, also of one sample and of constant features."""
+    for x in (torch.randn(N, F), torch.randn(1, F), torch.ones(N, F)):
+        made, other = layer(make=BatchNorm1d), layer(warmup=9)
+        x.requires_grad_()
+        g, found = torch.randn(x.shape), []
+        for one in (made, other):
+            out = one(x)
+            inputs = (x, one.weight, one.bias)
+            found.append([out, *torch.autograd.grad((out * g).sum(), inputs), *one.buffers()])
+        for own, right in zip(*found, strict=True):
+            torch.testing.assert_close(own, right, rtol=1e-4, atol=1e-5)
 
 
 def test_plain_batch_normalization_is_that_of_torch():
     made, torchs = make_normalization("batch", F), nn.BatchNorm1d(F, eps=1e-3, momentum=0.01)
-    made.warmup = 0
     for _ in range(3):
         x = 3 + 2 * torch.randn(N, F)
         torch.testing.assert_close(made(x), torchs(x), rtol=1e-4, atol=1e-5)
@@ -151,8 +168,9 @@ def test_features_that_are_constant_have_a_gradient_of_zero(warmup):
     assert torch.isfinite(out).all() and torch.isfinite(gradient).all()
 
 
-def test_statistics_are_float32_with_autocast():
-    mlp, x = EnsembleMlp(F, [16], 1, E, normalization="batch_renorm"), torch.randn(N, F)
+@pytest.mark.parametrize("kind", ["batch", "batch_renorm"])
+def test_statistics_are_float32_with_autocast(kind):
+    mlp, x = EnsembleMlp(F, [16], 1, E, normalization=kind), torch.randn(N, F)
     with torch.autocast("cpu", torch.bfloat16):
         mlp(x).sum().backward()
     assert all(m.running_mean.dtype == torch.float32 for m in batch_norms(mlp))
@@ -188,9 +206,13 @@ def test_unknown_kinds_are_named(given):
         make_normalization(given, F)
 
 
-def test_other_lengths_of_weights_are_refused():
-    with pytest.raises(ValueError, match="unit_weights .*'none'"):
-        EnsembleMlp(F, [6], 2, normalization=dict(kind="batch", unit_weights="none"))
+@pytest.mark.parametrize("setting", [dict(unit_weights="none"), dict(before="no")])
+def test_other_placements_are_refused(setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(ValueError, match=f"{name} .*{value!r}"):
+        EnsembleMlp(F, [6], 2, normalization=dict(kind="batch", **setting))
+    with pytest.raises(ValueError, match=r"orthogonal_gain .*before.*1\.0"):
+        MlpModel(F, [6], 2, orthogonal_gain=1.0, normalization=dict(kind="batch", before=True))
 
 
 def test_settings_follow_the_kind():

@@ -36,6 +36,15 @@ def test_matrices_are_multiplied_with_the_precision_of_the_parent(precision):
     assert torch.get_float32_matmul_precision() == "highest"
 
 
+def test_a_child_starts_whatever_attributes_of_torch_set_the_precision(monkeypatch):
+    def refuse():
+        raise RuntimeError("mixed with the attributes")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
+    with matmul_precision(None):
+        assert run_in_child(os.getpid) != os.getpid()
+
+
 def fail():
     raise KeyError("told to fail")
 

@@ -26,6 +26,7 @@ from tests.runners.sync_parts import sync_runner
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 K = 5  # the update that fails
+PRECISION = "p __import__('torch').get_float32_matmul_precision()"
 REPLAY = dict(min_steps_learn=64, batch_size=16, replay_ratio=4)
 CASES = {
     "ppo": {},
@@ -106,16 +107,17 @@ class Exploding(CountEnv):
 
 def test_the_command_shows_inputs_and_fails_as_the_run_did(tmp_path, capsys, monkeypatch):
     with pytest.raises(NonFiniteError, match="the loss is inf"):
-        run(tmp_path, "a2c", Exploding)
+        run(tmp_path, "a2c", Exploding, matmul_precision="medium")
     files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     with pytest.raises(NonFiniteError, match="the loss is inf"):
         replay.main([str(tmp_path)])
     shown = capsys.readouterr().out
     assert "A2C, iteration" in shown and "batch.env.reward" in shown and "1e+30" in shown
-    monkeypatch.setattr("sys.stdin", io.StringIO("p sorted(locals())\nq\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"p sorted(locals())\n{PRECISION}\nq\n"))
     assert replay.main([str(tmp_path), "--debugger"]) == 1
     shown = capsys.readouterr().out
     assert "['samples', 'self']" in shown and "is finite" not in shown
+    assert "'medium'" in shown and torch.get_float32_matmul_precision() == "highest"
     assert files == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
 

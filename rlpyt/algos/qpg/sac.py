@@ -83,7 +83,7 @@ class SAC(QpgAlgo):
     )
     V_max: float = fixed(5.0, finite=True, doc="(atoms) value of the last atom, the highest return")
     normalize_reward: bool = fixed(
-        False, doc="divide rewards so that returns vary by 1 and lie within V_min, V_max"
+        False, doc="divide rewards so that returns vary by 1, see also fit_returns"
     )
     policy_update_interval: int = setting(1, ge=1, doc="critic updates per policy update")
     joint_critics: bool = fixed(False, doc="critics at (s, a) and (s', a') as one batch, CrossQ")
@@ -116,9 +116,7 @@ class SAC(QpgAlgo):
     box_entropy: float = fixed(
         -1.0, finite=True, doc="target entropy of a Box, in nats per dimension"
     )
-    fit_returns: bool = fixed(
-        True, doc="(normalize_reward) returns lie within V_min, V_max; False: they only vary by 1"
-    )
+    fit_returns: bool = fixed(True, doc="(normalize_reward) returns also lie within V_min, V_max")
 
     # Outputs that the agent must have, and agents that have them.
     requires: ClassVar[str] = "a squashed Gaussian policy and critics"
@@ -161,7 +159,9 @@ class SAC(QpgAlgo):
                 f"n_drop_quantiles={self.n_drop_quantiles} and n_quantiles={N}. Set the latter by "
                 "q_model_kwargs=dict(n_quantiles=25)."
             )
-        if agent.n_atoms is None and not self.normalize_reward:
+        if not self.normalize_reward:
+            self.warn_of_unused(("fit_returns",), "normalize_reward is False")
+        if agent.n_atoms is None and not (self.normalize_reward and self.fit_returns):
             self.warn_of_unused(("V_min", "V_max"), "the critics return no atoms")
         if self.fixed_alpha is not None:
             names = ("target_entropy", "entropy_share", "initial_alpha", "alpha_learning_rate")

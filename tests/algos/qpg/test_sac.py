@@ -589,6 +589,8 @@ def test_as_many_quantiles_dropped_as_there_are_is_refused(n_quantiles):
     "settings, why",
     [
         (dict(V_max=50.0), "the critics return no atoms"),
+        (dict(V_max=50.0, normalize_reward=True, fit_returns=False), "the critics return no atoms"),
+        (dict(fit_returns=False), "normalize_reward is False"),
         (dict(target_entropy=-1.0, fixed_alpha=0.2), "fixed_alpha is given"),
         (dict(alpha_learning_rate=1e-4, fixed_alpha=0.2), "fixed_alpha is given"),
     ],
