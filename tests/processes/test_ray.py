@@ -34,7 +34,7 @@ class Counter(Child):
 
 
 def actor(payload=10):
-    return RayChild(dumps((4, Counter, payload, None)))
+    return RayChild(dumps((4, Counter, payload, None, "highest")))
 
 
 def run(child, number, method, *arguments, objects=()):
