@@ -29,7 +29,7 @@ from rlpyt.version import VERSION
 
 FORMAT = 1  # version of config.json, increased when older readers would misread it
 CONFIG = "config.json"
-PRECISIONS = ("highest", "high", "medium")
+Precision = Literal["highest", "high", "medium"]
 SCHEMA = {
     "type": "object",
     "required": ["format"],
@@ -132,7 +132,7 @@ class Settings:
     torch_threads: int = 1  # threads of the training process; 0: one per core, for large networks
     # torch's precision of products of float32 matrices: highest; high and medium: faster, where the
     # GPU or CPU has instructions for it; None: as set in this process
-    matmul_precision: Literal["highest", "high", "medium"] | None = None
+    matmul_precision: Precision | None = None
     # steps between two rows of progress.csv; None: 10000, in runs of less than 100000 steps a
     # tenth, and in those of more than 500000 a fiftieth of the run, at most 50000
     log_interval_steps: int | None = None
@@ -163,8 +163,7 @@ class Settings:
         Raises:
             UnknownName: a logger or the precision is unknown.
         """
-        if self.matmul_precision not in (None, *PRECISIONS):
-            raise UnknownName("matmul_precision", self.matmul_precision, PRECISIONS)
+        _checked("matmul_precision", self.matmul_precision, Precision | None)
         object.__setattr__(self, "logger", logger_names(self.logger))
 
     @property

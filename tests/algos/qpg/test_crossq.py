@@ -189,7 +189,7 @@ def test_acting_uses_the_running_statistics(fast):
 
 
 def test_targets_are_normalized_by_the_statistics_of_the_joint_batch():
-    """As in the code of XQC and FlashSAC; their own running statistics are not used."""
+    """Their own running statistics are not used, in the code of XQC and FlashSAC neither."""
     algo = SAC(joint_critics=True, fixed_alpha=ALPHA, discount=0.9, **SMALL)
     agent = AGENTS["sac"](**NETWORKS)
     batch = sampled(algo, agent)
