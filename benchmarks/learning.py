@@ -6,11 +6,11 @@
     python -m benchmarks.learning --report           # run nothing; write tables and figures
 
 An experiment is one command, run once per seed. Runs are written to data/results, and one that
-was interrupted goes on from its last checkpoint. The settings, curve, evaluation, commit and
+was interrupted is resumed from its last checkpoint. The settings, curve, evaluation, commit and
 machine of a finished run are saved in benchmarks/results/learning, and it is not run again; delete
 its directory in both places to repeat it. ``--report`` updates the tables of docs/results.md,
-between the comments that name them, and draws docs/images. A table contains only experiments with
-data of all seeds; ``tests/test_results_page.py`` compares page and data.
+between the comments that name them, writes CURVES and draws docs/images. A table contains only
+experiments with data of all seeds; ``tests/test_results_page.py`` compares page and data.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.vis import style
 from rlpyt.vis.curves import draw_curves
 from rlpyt.vis.grouping import RunRecord, natural_key, read_runs
-from rlpyt.vis.results import Curve, Results, base_of, compare, published
+from rlpyt.vis.results import Curve, Results, base_of, compare, published, write_results
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 KEPT = ROOT / "benchmarks" / "results" / "learning"
+CURVES = ROOT / "benchmarks" / "results" / "learning.csv"  # of runs with evaluations on the way
 PAGE = ROOT / "docs" / "results.md"
 IMAGES = ROOT / "docs" / "images"
 FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of its data
@@ -90,7 +91,7 @@ HIDDEN_CHEETAH = (
 WITHOUT = '--env-args \'{{"without": "{}"}}\''
 TQC = '--agent.args \'{"q_model_kwargs": {"n_quantiles": 25}}\' --algo.n-drop-quantiles 2'
 # The preset, with critics of 256 units. The learning rate is that of the first steps of the
-# publication's million; faster products and compilation do not change what is learned.
+# publication's million. Matrices are multiplied in bfloat16, as a GPU would in TensorFloat-32.
 SMALL_XQC = (
     '--agent.args \'{"q_model_kwargs": {"hidden_sizes": [256, 256, 256, 256]}}\' '
     "--algo.learning-rate 3e-4 --algo.compile update --matmul-precision medium"
@@ -135,15 +136,6 @@ class Experiment:
     def complete(self) -> bool:
         """Return True if the data of all seeds are saved."""
         return not self.missing
-
-    @property
-    def shown(self) -> Experiment | None:
-        """Return the experiment with the seeds that have data; ``None``: it has none.
-
-        Until the seeds of the report are run, those on which settings were chosen are shown.
-        """
-        earlier = replace(self, seeds=EARLIER_SEEDS)
-        return self if self.complete else earlier if earlier.complete else None
 
     @property
     def evaluations(self) -> list[float]:
@@ -225,7 +217,7 @@ TABLES: dict[str, list[Experiment]] = {
                seeds=TEN_SEEDS),
         _small("ppo-Acrobot", "train ppo Acrobot-v1 --steps 200000", ">= -100",
                seeds=TEN_SEEDS),
-        _small("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250",
+        _small("ppo-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -200",
                seeds=TEN_SEEDS),
         _small("ppo-LunarLander", "train ppo LunarLander-v3 --steps 1000000", ">= 200"),
         Experiment("ppo-BipedalWalker", "train ppo BipedalWalker-v3 --steps 2000000", ">= 300",
@@ -245,22 +237,16 @@ TABLES: dict[str, list[Experiment]] = {
           for env in ("Walker2d", "Ant")),
         *(_curve(f"crossq-256-{task.partition('-')[0]}",
                  f"train crossq {task} --steps 100000 --agent.args "
-                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ", seeds=seeds)
-          for task, seeds in {
-              "HalfCheetah-v5": REPORT_SEEDS,
-              "Hopper-v5": REPORT_SEEDS,
-              "Walker2d-v4": REPORT_SEEDS,
-              "Ant-v4": REPORT_SEEDS,
-          }.items()),
+                 '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ")
+          for task in ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v4", "Ant-v4")),
         _curve("tqc-Hopper", f"train sac Hopper-v5 --steps 100000 {TQC}", "SAC", seeds=FEW_SEEDS),
         _curve("crossq-HalfCheetah", "train crossq HalfCheetah-v5 --steps 50000", "CrossQ",
-               seeds=REPORT_SEEDS[:3]),
+               seeds=FEW_SEEDS),
         _curve("crossq-256-utd2-HalfCheetah",
                "train crossq HalfCheetah-v5 --steps 100000 --algo.replay-ratio 512 --agent.args "
                '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ"),
-        *(_curve(f"xqc-256-{env}", f"train xqc {env}-v5 --steps 100000 {SMALL_XQC}", "XQC",
-                 seeds=seeds)
-          for env, seeds in {"HalfCheetah": REPORT_SEEDS, "Hopper": REPORT_SEEDS}.items()),
+        *(_curve(f"xqc-256-{env}", f"train xqc {env}-v5 --steps 100000 {SMALL_XQC}", "XQC")
+          for env in ("HalfCheetah", "Hopper")),
     ],
     "q-learning": [
         _small("dqn-CartPole", "train dqn CartPole-v1 --steps 100000", ">= 475",
@@ -298,11 +284,6 @@ TABLES: dict[str, list[Experiment]] = {
                                 ("dqn", REPORT_SEEDS))
             if algo != "dqn" or game in MINATAR[:2]
         ),
-    ],
-    "minatar-breakout": [
-        Experiment(f"minatar-{algo}", f"train {algo} MinAtar/Breakout-v1 --steps 300000",
-                   "a curve", cheap=False)
-        for algo in ("dqn", "rainbow", "qrdqn", "iqn")
     ],
     "pendulum": [
         Experiment("ddpg-Pendulum", "train ddpg Pendulum-v1 --steps 40000", ">= -200"),
@@ -373,7 +354,7 @@ TABLES: dict[str, list[Experiment]] = {
         ),
         *_memories("hidden-Pendulum", f"train ppo benchmarks.tasks:positions {HIDDEN_PENDULUM}",
                    ("more than without", "the control"), cheap=False),
-        _few("ppo-shown-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -250", cheap=False),
+        _few("ppo-shown-Pendulum", "train ppo Pendulum-v1 --steps 300000", ">= -200", cheap=False),
         *(
             _few(f"ppo-hidden-HalfCheetah-{name}", f"{HIDDEN_CHEETAH}{memory}", target, cheap=False)
             for name, memory, target in (
@@ -496,8 +477,6 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "minatar": ("MinAtar", [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")]),
     "minatar-q": ("MinAtar, deep Q-learning",
                   [f"{algo}-{game}" for game in MINATAR[:2] for algo in ("dqn", "pqn")]),
-    "minatar-breakout": ("MinAtar Breakout",
-                ["minatar-dqn", "minatar-rainbow", "minatar-qrdqn", "minatar-iqn"]),
     "q-pendulum": ("Pendulum, off-policy",
                    [f"{algo}-Pendulum" for algo in ("ddpg", "td3", "sac", "sac_v", "tqc")]),
     "async-cartpole": ("DQN on CartPole, in one process and asynchronous",
@@ -563,8 +542,10 @@ WITH = {
     "async-sac-Pendulum": ", asynchronous",
     "async-impala-memory-lstm": ", LSTM, asynchronous",
     **{f"{algo}-memory-lstm": ", LSTM" for algo in ("ppo", "a2c", "vtrace")},
-    **{f"{algo}-256-{task}": ", critics of 256" for algo in ("crossq", "xqc")
+    **{f"crossq-256-{task}": ", critics of 256"
        for task in ("HalfCheetah", "Hopper", "Walker2d", "Ant")},
+    **{f"xqc-256-{task}": ", critics of 256, constant rate, products in bfloat16"
+       for task in ("HalfCheetah", "Hopper")},
 }  # fmt: skip
 
 
@@ -576,7 +557,7 @@ def run(experiment: Experiment, seed: int) -> None:
     ours = experiment.program == "rlpyt"
     if directory.exists() and not ours:  # of a run that was interrupted
         shutil.rmtree(directory)
-    words = [*shlex.split(experiment.command), "--seed", str(seed)]
+    words, machine = [*shlex.split(experiment.command), "--seed", str(seed)], describe_machine()
     print(f"$ {experiment.command_line} --seed {seed}", flush=True)
     extra = ["--no-video", "--resume", "auto"] if ours else []
     subprocess.run(
@@ -584,7 +565,7 @@ def run(experiment: Experiment, seed: int) -> None:
         check=True,
         cwd=ROOT,
     )
-    keep(directory, kept)
+    keep(directory, kept, machine)
 
 
 def run_together(experiment: Experiment) -> None:
@@ -592,18 +573,18 @@ def run_together(experiment: Experiment) -> None:
     missing = experiment.missing
     if not missing:
         return
-    directory = RUNS / experiment.name / "together"
+    directory, machine = RUNS / experiment.name / "together", describe_machine()
     words = ["--seeds", ",".join(map(str, missing)), "--torch-threads", "1", "--no-video"]
     words += ["--resume", "auto"]
     print(f"$ {experiment.command_line} {shlex.join(words)}", flush=True)
     program = [sys.executable, "-m", experiment.program, *shlex.split(experiment.command)]
     subprocess.run([*program, *words, "--run-dir", directory], check=True, cwd=ROOT)
     for seed in missing:
-        keep(directory / f"seed_{seed}", experiment.kept(seed))
+        keep(directory / f"seed_{seed}", experiment.kept(seed), machine)
 
 
-def keep(directory: Path, kept: Path) -> None:
-    """Save the data of a finished run for tables and figures, and its machine."""
+def keep(directory: Path, kept: Path, machine: dict[str, Any]) -> None:
+    """Save the data of a finished run for tables and figures, and the machine and commit."""
     kept.mkdir(parents=True, exist_ok=True)
     settings = _read(directory / "config.json")
     settings.pop("run_dir", None)
@@ -617,14 +598,14 @@ def keep(directory: Path, kept: Path) -> None:
         writer = csv.DictWriter(target, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    _write(kept / "machine.json", describe_machine())
+    _write(kept / "machine.json", machine)
     if (directory / "evaluation.json").exists():
         shutil.copyfile(directory / "evaluation.json", kept / "evaluation.json")
 
 
 def table(name: str) -> str:
     """Return a table of docs/results.md as Markdown, from saved data only."""
-    shown = [shown for e in TABLES[name] if (shown := e.shown)]
+    shown = [e for e in TABLES[name] if e.complete]
     columns = ["experiment", "expected", "mean", "seeds", "evaluation", "last 100"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for e in shown:
@@ -632,7 +613,6 @@ def table(name: str) -> str:
         seeds = ", ".join(map(str, e.seeds))
         if len(e.seeds) > 2 and [*e.seeds] == [*range(e.seeds[0], e.seeds[-1] + 1)]:
             seeds = f"{e.seeds[0]} to {e.seeds[-1]}"
-        seeds += " (settings chosen on these)" * _is_early(e)
         lines.append(
             f"| {e.name} | {e.target} | {_returns([np.mean(e.evaluations)])} | {seeds} "
             f"| {_returns(e.evaluations)} | {_returns(last)} |"
@@ -651,32 +631,41 @@ def _last_training(kept: Path) -> float:
 
 
 def against(name: str) -> str:
-    """Return a table of experiments beside published curves at the same steps, as Markdown.
-
-    The last return of a run is that of its evaluation after training.
-    """
+    """Return a table of experiments beside published curves at the same steps, as Markdown."""
     columns = ["task", "steps", "algorithm", "seeds", "mean", "95 % interval"]
     columns += ["published", "seeds", "mean", "95 % interval", "P(ours is higher)"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for e in (e for e in TABLES[name] if e.complete):
-        _, algo, env, *words = shlex.split(e.command)
-        last, ours = int(words[words.index("--steps") + 1]), Results()
-        for seed, evaluation in zip(e.seeds, e.evaluations, strict=True):
-            rows = read_progress(e.kept(seed))
-            earlier = rows["Diagnostics/CumSteps"] < 0.99 * last
-            curve = [rows[x][earlier] for x in ("Diagnostics/CumSteps", "ReturnAverage")]
-            ours.add(algo, env, [*curve[0], last], [*curve[1], evaluation])
-        for pair in compare(ours, published(e.target), sorted({50_000, last})[last > 100_000 :]):
-            cells = []
-            own = f"{algo}{WITH.get(e.name, '')}"
-            for label, side in ((own, pair.one), (e.target, pair.other)):
+        words = shlex.split(e.command)
+        last = int(words[words.index("--steps") + 1])
+        steps = (last,) if last > 100_000 else (50_000, last)
+        for pair in compare(curves_of([e]), published(e.target), [*dict.fromkeys(steps)]):
+            cells: list[Any] = []
+            for side in (pair.one, pair.other):
                 mean, low, high = side.mean
-                cells += [label, len(side.returns), f"{mean:,.0f}", f"{low:,.0f} to {high:,.0f}"]
+                cells += [
+                    side.label,
+                    len(side.returns),
+                    f"{mean:,.0f}",
+                    f"{low:,.0f} to {high:,.0f}",
+                ]
             better, low, high = pair.better
             cells.append(f"{better:.2f} ({low:.2f} to {high:.2f})")
             row = [pair.one.task, f"{pair.step:,.0f}", *map(str, cells)]
             lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
+
+
+def curves_of(experiments: Iterable[Experiment]) -> Results:
+    """Return the evaluations during training, by algorithm and what it is trained with."""
+    results = Results()
+    for e in experiments:
+        _, algo, env = shlex.split(e.command)[:3]
+        for seed in e.seeds:
+            rows = read_progress(e.kept(seed))
+            name = f"{algo}{WITH.get(e.name, '')}"
+            results.add(name, env, *(rows[x] for x in ("Diagnostics/CumSteps", "ReturnAverage")))
+    return results
 
 
 def overview(name: str) -> str:
@@ -685,11 +674,10 @@ def overview(name: str) -> str:
     The interval is that of the mean over seeds, by bootstrap.
     """
     columns = "task | algorithm | solved | mean | 95 % interval | solved at | steps | seeds"
-    early = False
     lines = [f"| {columns} |", "|---" * 8 + "|"]
     rng = np.random.default_rng(0)
     for name_of in OVERVIEW[name]:
-        if (e := EXPERIMENTS[name_of].shown) is None:
+        if not (e := EXPERIMENTS[name_of]).complete:
             continue
         _, algo, env, *flags = shlex.split(e.command)
         returns = np.array(e.evaluations)
@@ -702,18 +690,9 @@ def overview(name: str) -> str:
             f"| {_returns([returns.mean()])} | {interval} "
             f"| {'-' if level is None else _returns([level])} "
             f"| {int(flags[flags.index('--steps') + 1]):,} "
-            f"| {len(returns)}{' early' * _is_early(e)} |"
+            f"| {len(returns)} |"
         )
-        early |= _is_early(e)
-    if early:
-        lines += ["", '"early": seeds on which settings were chosen, until the others are run.']
     return "\n".join(lines)
-
-
-def _is_early(experiment: Experiment) -> bool:
-    """Return True if the seeds are those on which settings were chosen, until others are run."""
-    planned = EXPERIMENTS[experiment.name].seeds
-    return experiment.seeds == EARLIER_SEEDS != planned
 
 
 def comparisons(name: str) -> str:
@@ -797,6 +776,7 @@ def figure_checksums() -> dict[str, str]:
 def report() -> None:
     """Update the tables of docs/results.md and draw figures whose data have changed."""
     PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    write_results(curves_of(e for e in TABLES["published"] if e.complete), CURVES)
     drawn = _read(FIGURE_DATA) if FIGURE_DATA.exists() else {}
     sums = figure_checksums()
     for figure, checksum in sums.items():
@@ -815,10 +795,11 @@ def _plot(figure: str) -> Path:
     last = {base_of(shlex.split(e.command)[2]): e for e in experiments if e.complete}
     with tempfile.TemporaryDirectory() as folder:
         for name in beside:
-            for task, curves in published(name).curves.popitem()[1].items():
+            ((label, tasks),) = published(name).curves.items()
+            for task, curves in tasks.items():
                 if (e := last.get(base_of(task))) is not None:
                     for seed, curve in enumerate(curves):
-                        runs.append(Path(folder, f"{name}, published", task, f"run_{seed}"))
+                        runs.append(Path(folder, f"{label}, published", task, f"run_{seed}"))
                         _write_curve(runs[-1], shlex.split(e.command), curve)
         records = [
             replace(run, label=_label_beside(run.path, folder) if beside else _without_task(run))
@@ -866,7 +847,7 @@ def _runs(experiments: Iterable[Experiment]) -> list[Path]:
 
 
 def _figure_runs(figure: str) -> list[Path]:
-    return _runs(e for name in FIGURES[figure][1] if (e := EXPERIMENTS[name].shown))
+    return _runs(e for name in FIGURES[figure][1] if (e := EXPERIMENTS[name]).complete)
 
 
 def _provenance(experiments: Iterable[Experiment]) -> str:
@@ -875,7 +856,8 @@ def _provenance(experiments: Iterable[Experiment]) -> str:
     for path in _runs(experiments):
         machine = _read(path / "machine.json")
         processor = f"{machine['processor']}, {machine['cores']} cores"
-        made.setdefault(processor, set()).add(machine["commit"][:10])
+        commit = f"{machine['commit'][:10]}{' and changes since' * machine.get('modified', False)}"
+        made.setdefault(processor, set()).add(commit)
     return "Machines and commits: " + "; ".join(
         f"{processor} ({', '.join(sorted(commits))})" for processor, commits in sorted(made.items())
     )

@@ -206,7 +206,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    rows = {e.name: e.shown for e in EXPERIMENTS.values() if e.shown}
+    rows = {e.name: e for e in EXPERIMENTS.values() if e.complete}
     parser.add_argument("row", choices=["planted", *rows])
     parser.add_argument("--seeds", type=int, default=2, help="number of new runs")
     parser.add_argument("--steps", default="10%", help="part of the row's steps")

@@ -1,6 +1,7 @@
 """Rows of the results page that are repeated in part: probabilities, and runs that are stopped."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -40,11 +41,9 @@ def test_false_alarms_with_curves_that_are_kept():
     """Two seeds of each row against its others, many times; returns are not quite normal."""
     rng, alarms = np.random.default_rng(0), []
     for experiment in EXPERIMENTS.values():
-        if experiment.shown is None or len(experiment.shown.seeds) < 5:
+        if not experiment.complete or len(experiment.seeds) < 5:
             continue
-        curves = [
-            verify.table_of(experiment.kept(s))["ReturnAverage"] for s in experiment.shown.seeds
-        ]
+        curves = [verify.table_of(experiment.kept(s))["ReturnAverage"] for s in experiment.seeds]
         n_rows = max(1, min(map(len, curves)) // 5)
         scores = np.array([verify.score(curve, n_rows) for curve in curves])
         for _ in range(10):
@@ -95,3 +94,11 @@ def test_a_run_is_stopped_when_it_has_the_row(tmp_path):
     experiment = Experiment("toy", "train dqn toy/memory --steps 500000", "", seeds=(0,))
     (table,) = verify.begin_again(experiment, ["--log-interval-steps", "500"], [3], 1000)
     assert 1000 <= table[verify.STEPS][-1] < 100_000
+
+
+def test_planted_faults_were_found():
+    found = json.loads((verify.RECORDED / "planted.json").read_text())["probabilities"]
+    assert [*found] == [f"{name} {words}".strip() for name, words in verify.PLANTED]
+    alarms = {name: p < verify.ALARM for name, p in found.items()}
+    assert np.mean([alarm for name, alarm in alarms.items() if " " in name]) >= 0.8
+    assert not any(alarm for name, alarm in alarms.items() if " " not in name)

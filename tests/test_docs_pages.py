@@ -94,6 +94,12 @@ def test_blocks_of_other_languages_do_not_hide_those_after_them():
     assert languages[:3] == ["", "python", ""] and len(languages) > 5
 
 
+def test_headings_are_on_a_page_once():
+    for page in EVERY_PAGE:
+        headings = re.findall(r"^##+ .*", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.M)
+        assert len(headings) == len(set(headings)), page
+
+
 def marked(page):
     return pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page
 

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import learning
 from rlpyt.cli.train import read_flags
+from rlpyt.vis.results import write_results
 
 PAGE = learning.PAGE.read_text(encoding="utf-8")
 SHOWN = [e for e in learning.EXPERIMENTS.values() if e.complete]
@@ -17,6 +18,12 @@ SHOWN = [e for e in learning.EXPERIMENTS.values() if e.complete]
 
 def test_tables_of_the_page_are_those_of_the_data():
     assert learning.render(PAGE) == PAGE
+
+
+def test_curves_for_others_are_those_of_the_data(tmp_path):
+    complete = [e for e in learning.TABLES["published"] if e.complete]
+    write_results(learning.curves_of(complete), tmp_path / "curves.csv")
+    assert (tmp_path / "curves.csv").read_bytes() == learning.CURVES.read_bytes()
 
 
 def test_a_changed_evaluation_changes_the_page(monkeypatch, tmp_path):
@@ -72,7 +79,7 @@ def test_every_run_keeps_settings_curve_evaluation_commit_and_machine(experiment
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_only_missing_runs_are_made_and_interrupted_ones_go_on(ours, monkeypatch, tmp_path):
+def test_only_missing_runs_are_made_and_interrupted_ones_are_resumed(ours, monkeypatch, tmp_path):
     """Runs of another library are started again."""
     monkeypatch.setattr(learning, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(learning, "KEPT", tmp_path / "kept")
@@ -83,6 +90,7 @@ def test_only_missing_runs_are_made_and_interrupted_ones_go_on(ours, monkeypatch
         commands.append(command)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(learning, "describe_machine", dict)
     monkeypatch.setattr(learning.subprocess, "run", start)
     program = {} if ours else dict(program="benchmarks.sb3_control")
     experiment = learning.Experiment(

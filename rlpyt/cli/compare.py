@@ -38,7 +38,7 @@ def main(args: Sequence[str]) -> int:
     from rlpyt.utils.logging.console import say
     from rlpyt.utils.logging.tabulate import tabulate
     from rlpyt.vis import comparisons, style
-    from rlpyt.vis.results import compare, differences, read_sides, write_results
+    from rlpyt.vis.results import compare, differences, over_tasks, read_sides, write_results
     from rlpyt.vis.scores import Scores
 
     if command.output is not None:
@@ -53,6 +53,10 @@ def main(args: Sequence[str]) -> int:
             shown = (one.label, one.task, steps)
             rows.append((one.task, steps, *_cells(one), ""))
         rows.append(("", "", *_cells(pair.other), _interval(pair.better, ".2f")))
+    for step, *labels, n_tasks, better in over_tasks(found, command.at, command.confidence):
+        at = "last" if step is None else f"{step:,.0f}"
+        cells = (" > ".join(labels), "", "", "", _interval(better, ".2f"))
+        rows.append((f"{n_tasks} tasks", at, *cells))
     titles = ("Task", "Steps", "Algorithm", "Seeds", "IQM", "Mean", "P(first > this)")
     say(tabulate(rows, titles, colalign=("left", "right", "left", *["right"] * 4)))
     for line in differences(found, {**theirs.returns, **ours.returns}):

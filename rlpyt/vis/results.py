@@ -9,7 +9,7 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,8 +59,8 @@ class Curve(NamedTuple):
     steps: Array
     returns: Array
 
-    def at(self, step: float) -> float:
-        """Return the return of the row that is nearest to a step.
+    def at(self, step: float) -> tuple[float, float]:
+        """Return step and return of the row that is nearest to a step.
 
         Raises:
             ValueError: no row is near.
@@ -71,7 +71,7 @@ class Curve(NamedTuple):
                 f"no row within {NEAR:.0%} of step {step:,.0f}; the nearest is at "
                 f"{self.steps[nearest]:,.0f}"
             )
-        return float(self.returns[nearest])
+        return float(self.steps[nearest]), float(self.returns[nearest])
 
 
 @dataclass
@@ -318,6 +318,7 @@ class Side(NamedTuple):
 
     label: str  # the algorithm
     task: str  # its name of the task
+    steps: Array  # [R], of the rows of each seed
     returns: Array  # [R], of each seed
     iqm: tuple[float, float, float]  # interquartile mean
     mean: tuple[float, float, float]
@@ -341,16 +342,26 @@ def compare(
     """Compare each algorithm with each other one in all tasks that both have.
 
     The return of a seed is that of its row nearest to the step. Intervals are of the stratified
-    bootstrap (Agarwal et al. 2021).
+    bootstrap (Agarwal et al. 2021). Algorithms without a row near a step are left out, which a
+    warning says.
 
     Args:
         steps: environment steps of the comparisons; by default the last step that all have.
         confidence: confidence level of intervals.
 
     Raises:
-        ValueError: they have no task in common, or a curve has no row near a step.
+        ValueError: they have no task in common, or in none both have a row near a step.
     """
-    found = []
+    found: list[Comparison] = []
+    left_out: dict[tuple[str, str], dict[str, None]] = {}  # tasks by label and reason
+
+    def sides(curves: Sequence[tuple[str, str, Sequence[Curve]]], step: float) -> Iterator[Side]:
+        for label, task, of in curves:
+            try:
+                yield _side(label, task, of, step, confidence)
+            except ValueError as error:
+                left_out.setdefault((label, str(error)), {})[task] = None
+
     rivals = [(k, task, curves) for k, of in theirs.curves.items() for task, curves in of.items()]
     for label, tasks in ours.curves.items():
         for task in sorted(tasks, key=natural_key):
@@ -358,10 +369,17 @@ def compare(
             curves = [*tasks[task], *(curve for *_, them in others for curve in them)]
             last = min(float(curve.steps[-1]) for curve in curves)
             for step in (steps or (last,)) if others else ():
-                one = _side(label, task, tasks[task], step, confidence)
-                for other in (_side(*rival, step, confidence) for rival in others):
-                    better = improvement([one.returns], [other.returns], confidence)
-                    found.append(Comparison(step, one, other, better))
+                for one in sides([(label, task, tasks[task])], step):
+                    for other in sides(others, step):
+                        better = improvement([one.returns], [other.returns], confidence)
+                        found.append(Comparison(step, one, other, better))
+    reasons = "; ".join(
+        f"{label} in {', '.join(of)} ({error})" for (label, error), of in left_out.items()
+    )
+    if reasons and not found:
+        raise ValueError(f"{reasons}. Choose steps that both have.")
+    if reasons:
+        warnings.warn(f"left out: {reasons}.")
     if not found:
         a, b = (sorted({t for of in r.curves.values() for t in of}) for r in (ours, theirs))
         raise ValueError(f"no task in common: {', '.join(a)} against {', '.join(b)}.")
@@ -378,15 +396,39 @@ def base_of(task: str) -> str:
 
 
 def _side(label: str, task: str, curves: Sequence[Curve], step: float, confidence: float) -> Side:
-    try:
-        returns = np.array([curve.at(step) for curve in curves])
-    except ValueError as error:
-        raise ValueError(f"{label} in {task}: {error}. Choose steps that both have.") from error
+    steps, returns = np.array([curve.at(step) for curve in curves]).T
     intervals = []
     for statistic in (interquartile_mean, np.mean):
         low, high = bootstrap_interval(returns, statistic, confidence)  # type: ignore[arg-type]
         intervals.append((float(statistic(returns)), float(low), float(high)))
-    return Side(label, task, returns, *intervals)
+    return Side(label, task, steps, returns, *intervals)
+
+
+def over_tasks(
+    found: Sequence[Comparison], steps: Sequence[float] = (), confidence: float = 0.95
+) -> list[tuple[float | None, str, str, int, tuple[float, float, float]]]:
+    """Return probabilities of improvement over all tasks that two algorithms have in common.
+
+    Resamples are stratified: of each task, as many seeds are drawn as there are.
+
+    Args:
+        found, steps: result and argument of `compare`.
+
+    Returns:
+        Step (``None``: the last of each task), labels, number of tasks, at least 2, and the
+        probability with its interval.
+    """
+    rows = []
+    for step in steps or (None,):
+        groups: dict[tuple[str, str], list[Comparison]] = {}
+        for pair in found:
+            if step in (None, pair.step):
+                groups.setdefault((pair.one.label, pair.other.label), []).append(pair)
+        for labels, pairs in groups.items():
+            if len(pairs) > 1:
+                x, y = [p.one.returns for p in pairs], [p.other.returns for p in pairs]
+                rows.append((step, *labels, len(pairs), improvement(x, y, confidence)))
+    return rows
 
 
 def differences(found: Sequence[Comparison], returns: Mapping[str, str]) -> list[str]:
@@ -394,14 +436,23 @@ def differences(found: Sequence[Comparison], returns: Mapping[str, str]) -> list
 
     ``returns`` says what a return is by algorithm, see `Results`.
     """
-    sides = [side for pair in found for side in (pair.one, pair.other)]
-    named = [(base_of(side.task), side.task, side.label) for side in sides]
-    named += [(":", returns.get(side.label, "unknown returns"), side.label) for side in sides]
+    at = [(pair.step, side) for pair in found for side in (pair.one, pair.other)]
+    named = [(base_of(side.task), side.task, side.label) for _, side in at]
+    named += [(":", returns.get(side.label, "unknown returns"), side.label) for _, side in at]
+    named += [(f"{base_of(x.task)}:{n}", _steps_of(x.steps, n), x.label) for n, x in at]
     groups: dict[str, dict[str, dict[str, None]]] = {}  # labels by name, names by what they name
     for group, name, label in named:
         groups.setdefault(group, {}).setdefault(name, {})[label] = None
-    return [
+    lines = [
         "; ".join(f"{name}: {', '.join(labels)}" for name, labels in group.items())
         for group in groups.values()
         if len(group) > 1
     ]
+    return [*dict.fromkeys(lines)]  # tasks with equal steps give equal lines
+
+
+def _steps_of(rows: Array, step: float) -> str:
+    if (np.abs(rows - step) <= 0.01 * step).all():
+        return f"rows at {step:,.0f}"
+    ends = dict.fromkeys(f"{n:,.0f}" for n in (rows.min(), rows.max()))
+    return f"rows at {' to '.join(ends)}"

@@ -113,6 +113,25 @@ def test_layer_norm_is_before_nonlinearities_and_pooling():
     ]
 
 
+@pytest.mark.parametrize("spectral_norm", [True, False])
+def test_only_normalized_convolutions_learn_at_a_high_rate(spectral_norm):
+    """Which half is brighter; 0.02 to 0.04 against the variance, 0.12, of three seeds each."""
+    torch.manual_seed(0)
+    model = ImpalaModel((1, 8, 8), spectral_norm=spectral_norm)
+    network = nn.Sequential(model, nn.Flatten(), nn.Linear(model.conv_out_size(8, 8), 1))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(150):
+        x = torch.rand(32, 1, 8, 8)
+        y = 5 * (x[:, 0, :4].mean((1, 2)) - x[:, 0, 4:].mean((1, 2)))
+        loss = (network(x).squeeze(-1) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert (np.mean(losses[-20:]) < 0.07) == spectral_norm
+
+
 def test_training_keeps_the_largest_singular_value_at_one():
     torch.manual_seed(0)
     model = ImpalaModel((3, 8, 8), spectral_norm=True)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import warnings
 
 import numpy as np
@@ -17,6 +18,7 @@ from rlpyt.vis.results import (
     compare,
     differences,
     merged,
+    over_tasks,
     published,
     read_results,
     read_sides,
@@ -28,7 +30,7 @@ TASKS = ["Ant-v4", "HalfCheetah-v4", "Hopper-v4", "Humanoid-v4", "Walker2d-v4"]
 
 def at_100_000(name):
     (curves,) = published(name).curves.values()
-    return [np.array([curve.at(100_000) for curve in curves[task]]) for task in TASKS]
+    return [np.array([curve.at(100_000)[1] for curve in curves[task]]) for task in TASKS]
 
 
 def test_statistics_are_those_of_rliable():
@@ -66,9 +68,9 @@ SIMBA = """,exp_name,env_name,seed,metric,env_step,value
 def test_tables_are_read_by_metric_and_with_underscores(tmp_path):
     (tmp_path / "simba.csv").write_text(SIMBA)
     curves = read_results(tmp_path / "simba.csv").curves["A"]["HalfCheetah-v4"]
-    assert [curve.at(2000) for curve in curves] == [20.0, 40.0]
+    assert [curve.at(2000)[1] for curve in curves] == [20.0, 40.0]
     (tmp_path / "plain.csv").write_text("algo,task,run,steps,return\nB,Hopper-v5,7,50,1.5\n")
-    assert read_results(tmp_path / "plain.csv").curves["B"]["Hopper-v5"][0].at(50) == 1.5
+    assert read_results(tmp_path / "plain.csv").curves["B"]["Hopper-v5"][0].at(50) == (50.0, 1.5)
 
 
 def test_results_of_dopamine_have_a_seed_after_each_restart(tmp_path):
@@ -80,8 +82,8 @@ def test_results_of_dopamine_have_a_seed_after_each_restart(tmp_path):
     ]
     (tmp_path / "pong.json").write_text(json.dumps(records))
     results = read_results(tmp_path / "pong.json")
-    assert [c.at(500_000) for c in results.curves["DQN"]["pong"]] == [2, 4]
-    assert [c.at(250_000) for c in results.curves["Rainbow"]["pong"]] == [5]
+    assert [c.at(500_000)[1] for c in results.curves["DQN"]["pong"]] == [2, 4]
+    assert [c.at(250_000)[1] for c in results.curves["Rainbow"]["pong"]] == [5]
 
 
 @pytest.mark.parametrize(
@@ -142,18 +144,40 @@ def results_of(label, task, values, steps=(1000,)):
 
 def test_a_comparison_is_at_the_last_step_of_both():
     ours = results_of("ours", "HalfCheetah-v5", [1, 2, 3], (500, 1000))
-    theirs = results_of("theirs", "HalfCheetah-v4", [0, 1, 2], (990, 2000))
+    theirs = results_of("theirs", "HalfCheetah-v4", [0, 1, 2], (980, 2000))
     (pair,) = compare(ours, theirs)
     assert pair.step == 1000 and pair.better[0] == pytest.approx(7 / 9)
     assert pair.one.mean[0] == 2 and pair.one.mean[1] <= pair.one.iqm[0] <= pair.one.mean[2]
-    (line, returns) = differences([pair], {"ours": "evaluations of 20 episodes"})
+    line, returns, rows = differences([pair], {"ours": "evaluations of 20 episodes"})
     assert line == "HalfCheetah-v5: ours; HalfCheetah-v4: theirs"
     assert returns == "evaluations of 20 episodes: ours; unknown returns: theirs"
+    assert rows == "rows at 1,000: ours; rows at 980: theirs"
     assert not differences(compare(ours, ours), {"ours": "x"})
-    with pytest.raises(ValueError, match="theirs in HalfCheetah-v4: .*step 500.*990"):
+    near = results_of("near", "HalfCheetah-v5", [0], (999,))
+    assert not differences(compare(near, ours, [1000]), dict.fromkeys(("near", "ours"), "x"))
+    with pytest.raises(ValueError, match="theirs in HalfCheetah-v4 .*step 500.*980"):
         compare(ours, theirs, steps=[500])
     with pytest.raises(ValueError, match=r"no task in common: HalfCheetah-v5 against Hopper-v4"):
         compare(ours, results_of("theirs", "Hopper-v4", [1]))
+
+
+def test_algorithms_without_a_row_near_a_step_are_left_out():
+    ours = results_of("ours", "Hopper-v5", [1, 2], (500, 1000))
+    late = results_of("late", "Hopper-v4", [1], (1000,))
+    with pytest.warns(UserWarning, match=r"left out: late in Hopper-v4 \(.*step 500") as warned:
+        found = compare(ours, merged([results_of("a", "Hopper-v4", [0], (500, 1000)), late]), [500])
+    assert len(warned) == 1 and [pair.other.label for pair in found] == ["a"]
+
+
+def test_improvement_over_tasks_is_the_mean_of_theirs():
+    tasks = {"Hopper-v5": ([1, 2, 3], [0, 1, 2]), "Ant-v5": ([1, 2], [3, 4, 5])}
+    ours = merged([results_of("ours", task, x) for task, (x, _) in tasks.items()])
+    theirs = merged([results_of("theirs", task, y) for task, (_, y) in tasks.items()])
+    ((step, *labels, n_tasks, (p, low, high)),) = over_tasks(compare(ours, theirs))
+    assert (step, labels, n_tasks) == (None, ["ours", "theirs"], 2)
+    assert p == pytest.approx((7 / 9 + 0) / 2) and low < p < high
+    assert over_tasks(compare(ours, theirs, [1000]), [1000])[0][0] == 1000
+    assert over_tasks(compare(ours, results_of("theirs", "Ant-v5", [1]))) == []
 
 
 def write_run(path, rows, evaluation=None, **settings):
@@ -206,7 +230,7 @@ def test_runs_of_scripts_and_without_a_return_are_compared_as_they_are(tmp_path,
     write_run(tmp_path / "trained" / "0", [(1000, 1.0)])
     with pytest.warns(UserWarning, match="left out, without a number .*run_1"):
         ours = read_results(tmp_path / "a")
-    assert [c.at(1000) for c in ours.curves["a"]["Hopper-v5"]] == [0.0]
+    assert [c.at(1000)[1] for c in ours.curves["a"]["Hopper-v5"]] == [0.0]
     words = "evaluations of 4 episodes"
     theirs = read_results(tmp_path / "b")
     assert ours.returns == {"a": words} and theirs.returns == {"b": words}
@@ -224,7 +248,7 @@ def test_runs_of_scripts_and_without_a_return_are_compared_as_they_are(tmp_path,
 
 def test_seeds_of_several_sources_are_put_together():
     parts = [results_of("a", "Hopper-v5", [1.0]), results_of("a", "Hopper-v5", [2.0])]
-    assert [c.at(1000) for c in merged(parts).curves["a"]["Hopper-v5"]] == [1.0, 2.0]
+    assert [c.at(1000)[1] for c in merged(parts).curves["a"]["Hopper-v5"]] == [1.0, 2.0]
 
 
 def test_runs_with_other_settings_are_not_seeds_of_one_algorithm(tmp_path):
@@ -263,6 +287,7 @@ def test_differences_between_the_sides_are_told_if_their_settings_are_equal(tmp_
 def test_by_command(tmp_path, capsys):
     for seed in range(3):
         write_run(tmp_path / "sac" / f"{seed}", [(100_000, 0.0)], [3000.0 + seed])
+        write_run(tmp_path / "sac" / f"1{seed}", [(100_000, 0.0)], [-99.0], env="Ant-v4")
     plot, table = tmp_path / "plot.png", tmp_path / "own.csv"
     args = [str(tmp_path / "sac"), "--against", "SAC", "XQC", "-o", str(plot), "--csv", str(table)]
     with warnings.catch_warnings(), pytest.raises(SystemExit) as end:
@@ -272,3 +297,4 @@ def test_by_command(tmp_path, capsys):
     assert not end.value.code and plot.stat().st_size > 1000 and table.exists()
     assert "100,000" in output and "SAC (UTD 1)" in output and "1.00 [1.00, 1.00]" in output
     assert "They differ: Hopper-v5: " in output and "evaluations of 1 episode: " in output
+    assert re.search(r"2 tasks +last +sac > SAC \(UTD 1\) +0.50 \[0.50, 0.50\]", output)
