@@ -153,8 +153,9 @@ class TracedStep(GradientStep):
                 if norm is not None:
                     self._adam(i, gradients[i], (self.limit / (norm + CLIP_EPS)).clamp(max=1))
             for vectors in self.vectors:
-                for old, new in zip(vectors.tensors, vectors.projected()):
-                    old.copy_(torch.where(self.failed, old, new))
+                scale = torch.where(self.failed, 1.0, vectors.scale())
+                for tensor in vectors.tensors:
+                    tensor.mul_(scale)
         return self.by_network(norms, loss)
 
     def _adam(self, network: int, gradients: Sequence[Tensor | None], scale: Tensor) -> None:

@@ -21,19 +21,20 @@ class Vectors(NamedTuple):
     tensors: tuple[Tensor, ...]
     length: float
 
-    def projected(self) -> list[Tensor]:
-        """Return the vectors at their length."""
-        squares: Any = sum((x * x).sum(-1, keepdim=True) for x in self.tensors)
-        scale = self.length * torch.rsqrt(squares + EPS)
-        return [x * scale for x in self.tensors]
+    def scale(self) -> Tensor:
+        """Return the factor [..., 1] that gives the vectors their length."""
+        norms = (torch.linalg.vector_norm(x, dim=-1, keepdim=True) for x in self.tensors)
+        squares: Any = sum(norm * norm for norm in norms)
+        return self.length * torch.rsqrt(squares + EPS)
 
 
 def project(vectors: Iterable[Vectors]) -> None:
     """Project parameters in place."""
     with torch.no_grad():
         for own in vectors:
-            for tensor, new in zip(own.tensors, own.projected()):
-                tensor.copy_(new)
+            scale = own.scale()
+            for tensor in own.tensors:
+                tensor.mul_(scale)
 
 
 def unit(layer: Any) -> Any:

@@ -35,7 +35,17 @@ ALGOS = {
     "crossq": functools.partial(
         SAC, **Q, joint_critics=True, policy_update_interval=3, optim_kwargs=dict(eps=1e-4)
     ),
+    "xqc": functools.partial(
+        SAC, **Q, joint_critics=True, normalize_reward=True, optim_kwargs=dict(eps=1e-4)
+    ),
     "sac_v": functools.partial(SAC_V, **Q),
+}
+NETWORKS = {
+    "crossq": parts_qpg.CROSSQ,
+    "xqc": dict(
+        model_kwargs=parts_qpg.CROSSQ["model_kwargs"],
+        q_model_kwargs=dict(n_atoms=11, **parts_qpg.CROSSQ["q_model_kwargs"]),
+    ),
 }
 KINDS = {
     "cat": 2,
@@ -58,9 +68,7 @@ def ready(name, compile="update", **kwargs):
     """An algorithm with a filled replay."""
     algo = ALGOS[name](compile=compile, **kwargs)
     parts = parts_dqn if name in parts_dqn.AGENTS else parts_qpg
-    agent = (
-        parts_qpg.AGENTS["sac"](**parts_qpg.CROSSQ) if name == "crossq" else parts.AGENTS[name]()
-    )
+    agent = parts.AGENTS["sac" if name in NETWORKS else name](**NETWORKS.get(name, {}))
     parts.fill(algo, parts.prepared(algo, agent))
     return algo
 

@@ -106,8 +106,14 @@ PAIRS = {
     "sac-atoms": (
         *("sac", "Pendulum-v1", 203),
         OFF_POLICY
-        | {"agent": {**SMALL, "args": {"q_model_kwargs": {"n_atoms": 11}, "noise_hold": 2}}}
-        | {"normalize_reward": True},
+        | {
+            "agent": {
+                **SMALL,
+                "model": {"normalization": UNIT},
+                "args": {"q_model_kwargs": {"n_atoms": 11}, "noise_hold": 2},
+            }
+        }
+        | {"normalize_reward": True, "joint_critics": True},
     ),
     "sac-gru": (  # its memories run outside of the losses
         *("sac", "Pendulum-v1", 264),

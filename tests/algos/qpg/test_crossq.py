@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlpyt.algos.qpg.losses import categorical_target
 from rlpyt.algos.qpg.sac import SAC
 from rlpyt.models.normalization import batch_norms
 from rlpyt.models.unit_norm import unit_vectors
@@ -216,10 +217,52 @@ def test_targets_are_normalized_by_the_statistics_of_the_joint_batch():
             layer.running_mean.normal_()
 
 
-def test_a_resumed_run_continues_as_it_would_have():
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_losses_of_atoms_with_targets_are_their_definition(n_step):
+    """As in XQC and FlashSAC; the projected distribution has a test of its own."""
+    algo = SAC(
+        discount=0.9, fixed_alpha=ALPHA, n_step_return=n_step, prioritized_replay=True,
+        joint_critics=True, normalize_reward=True, fit_returns=False, **SMALL,
+    )  # fmt: skip
+    agent = AGENTS["sac"](**NETWORKS | dict(q_model_kwargs=dict(n_atoms=11, **NORMALIZED)))
+    batch = ranked(algo, sampled(algo, agent))
+    with torch.no_grad():
+        for p in agent.target_q_model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    state = agent.state_dict()
+    policy, *networks = [
+        Plain(state[name])
+        for name in ("model", "q1_model", "q2_model", "target_q1_model", "target_q2_model")
+    ]
+    seen, after = batch.agent_inputs.observation, batch.target_inputs.observation
+    torch.manual_seed(4)
+    next_action, log_pi = draw(policy, after, False, torch.randn(N, A))
+    actions = torch.cat([to_unit(batch.action), next_action]).detach()
+    both = torch.cat([torch.cat([seen, after]), actions], 1)
+    logits, next_logits = torch.stack([net(both, True) for net in networks]).chunk(2, 1)
+    return_ = batch.return_.double() / float(algo.divisor)
+    atoms = torch.linspace(-5, 5, 11).double()
+    terms = ALPHA * log_pi, return_, batch.discount_n.double()
+    y = categorical_target(next_logits[2:], atoms, *terms).detach()
+    cross_entropies = -(y * logits[:2].log_softmax(-1)).sum(-1)
+    expected = (batch.is_weights * cross_entropies).mean(1)
+    torch.manual_seed(4)
+    q_losses, _, apart = algo.q_loss(batch)
+    torch.testing.assert_close(q_losses.double(), expected, rtol=1e-5, atol=1e-5)
+    means = (logits[:2].softmax(-1) @ atoms).mean(0)
+    torch.testing.assert_close(apart.double(), (y @ atoms - means).abs(), rtol=1e-3, atol=1e-4)
+    q_losses.sum().backward()
+    gradients = [torch.autograd.grad(expected.sum(), net.parameters(), retain_graph=True)
+                 for net in networks[:2]]  # fmt: skip
+    for p, *each in zip(agent.q_model.parameters(), *gradients, strict=True):
+        torch.testing.assert_close(p.grad.double(), torch.stack(each), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("networks", [CROSSQ, NETWORKS], ids=["no targets", "targets"])
+def test_a_resumed_run_continues_as_it_would_have(networks):
     def ready():
         algo = SAC(joint_critics=True, policy_update_interval=2, **SMALL)
-        agent = AGENTS["sac"](**CROSSQ)
+        agent = AGENTS["sac"](**networks)
         fill(algo, prepared(algo, agent))
         return algo
 

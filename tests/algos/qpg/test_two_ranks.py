@@ -21,6 +21,7 @@ ALGOS = {
     "sac": (SAC, "sac", {}, {}),
     "sac_v": (SAC_V, "sac_v", {}, {}),
     "crossq": (SAC, "sac", dict(joint_critics=True), CROSSQ),
+    "xqc": (SAC, "sac", dict(joint_critics=True), CROSSQ | dict(target_critics=True)),
     "td3 with memory": (TD3, "td3", SEQUENCES, MEMORY),
     "sac with memory": (SAC, "sac", SEQUENCES, MEMORY),
 }
