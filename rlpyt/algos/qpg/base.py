@@ -1,5 +1,6 @@
 """Base class of DDPG, TD3 and SAC: critics and a policy, and their optimizers."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -42,6 +43,7 @@ class QpgAlgo(ReplayAlgo):
     skips_policy = False
     learns_distributions = False  # True if critics may return quantiles or atoms
     learns_sequences = True
+    joint_critics = False
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm does not learn the agent's outputs."""
@@ -60,6 +62,12 @@ class QpgAlgo(ReplayAlgo):
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizers and load their initial state, if there is one."""
+        if rank == 0 and not self.joint_critics and batch_norms(self.agent.q_model):
+            warnings.warn(
+                "Critics with batch normalization seldom learn from targets that are normalized by "
+                "other statistics (Bhatt et al. 2024). Set joint_critics=True, which SAC has, or "
+                "give the critics layer_norm=True instead."
+            )
         self.steps = {}
         super().optim_initialize(rank)
 

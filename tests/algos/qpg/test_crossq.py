@@ -9,6 +9,7 @@ import torch
 
 from rlpyt.algos.qpg.losses import categorical_target
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.algos.qpg.td3 import TD3
 from rlpyt.models.normalization import batch_norms
 from rlpyt.models.unit_norm import unit_vectors
 from tests.algos.qpg.parts_qpg import (
@@ -322,3 +323,10 @@ def test_mixed_precision_is_close():
 def test_what_does_not_fit_is_refused(algo, agent, message):
     with pytest.raises(ValueError, match=f"joint_critics must be .*{message}"):
         SAC(**SMALL, **algo).check_parts(AGENTS["sac"](**agent))
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_a_warning_names_critics_whose_targets_are_normalized_otherwise(name):
+    agent = AGENTS[name](**NETWORKS)
+    with pytest.warns(UserWarning, match="batch normalization .*joint_critics=True"):
+        prepared((SAC if name == "sac" else TD3)(**SMALL), agent)
