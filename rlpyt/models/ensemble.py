@@ -8,24 +8,16 @@ must be adjacent: 3.9 ms instead of 7.8.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlpyt.models.layers import Layers
-from rlpyt.models.mlp import check_residual
-from rlpyt.models.normalization import (
-    Normalization,
-    RmsNorm,
-    make_normalization,
-    placement_of,
-)
+from rlpyt.models.mlp import check_residual, mlp_layers
+from rlpyt.models.normalization import Normalization
 from rlpyt.models.recurrent import HeadInputs
-from rlpyt.models.residual import residual_layers
-from rlpyt.models.utils import Nonlinearity, nonlinearity_class
+from rlpyt.models.utils import Nonlinearity
 
 State = dict[str, Tensor]
 
@@ -184,7 +176,6 @@ class EnsembleMlp(nn.Module):
     ) -> None:
         super().__init__()
         self.n_members = E = n_members
-        placement = placement_of(normalization)
         self.columns = E is not None and not layer_norm and residual is None
 
         def linear(a: int, b: int, bias: bool = True) -> nn.Module:
@@ -197,34 +188,17 @@ class EnsembleMlp(nn.Module):
                 return nn.LayerNorm(size, **kwargs)
             return EnsembleLayerNorm(E, size, **kwargs)
 
-        if residual is not None:
-            check_residual(
-                residual, normalization=normalization, layer_norm=layer_norm, dropout=dropout
-            )
-            batch = partial(make_normalization, "batch", n_members=E)
-            rms = partial(RmsNorm, n_members=E)
-            kinds: dict[str, Callable[..., Any]]
-            kinds = dict(linear=linear, layer=layer_normalization, batch=batch, rms=rms)
-            make = (kinds, nonlinearity_class(nonlinearity))
-            blocks = residual_layers(residual, hidden_sizes, n_in, n_out, *make)
-            self.model = Layers(*blocks)
-            return
+        def after_linear(size: int) -> list[nn.Module]:
+            dropped: list[nn.Module] = [Dropout(dropout)] if dropout else []
+            return [*dropped, layer_normalization(size)] if layer_norm else dropped
 
-        def normalized(size: int) -> list[nn.Module]:
-            if normalization is None:
-                return []
-            return [make_normalization(normalization, size, E, self.columns)]
-
-        layers: list[nn.Module] = normalized(n_in)
-        for a, b in zip([n_in, *hidden_sizes], hidden_sizes):
-            layers.append(placement.hidden(linear(a, b, not placement.before)))
-            if dropout:
-                layers.append(Dropout(dropout))
-            if layer_norm:
-                layers.append(layer_normalization(b))
-            layers += placement.ordered([nonlinearity_class(nonlinearity)(), *normalized(b)])
-        layers.append(placement.output(linear(hidden_sizes[-1] if hidden_sizes else n_in, n_out)))
-        self.model = Layers(*layers)
+        check_residual(
+            residual, normalization=normalization, layer_norm=layer_norm, dropout=dropout
+        )
+        forms = (nonlinearity, normalization, residual)
+        makers = (linear, layer_normalization, after_linear)
+        sizes = (n_in, hidden_sizes, n_out)
+        self.model = mlp_layers(*sizes, *forms, *makers, E, self.columns)
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Return [E, N, out] for [N, in]; [N, out] for one MLP or a single ``member``."""

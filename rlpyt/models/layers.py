@@ -55,7 +55,7 @@ class Layers(nn.Sequential):
                 parameters = layer._parameters
                 x = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
                 writable = True
-            elif hasattr(kind, "has_members"):  # outputs are new memory
+            elif hasattr(kind, "has_members"):
                 x = layer.forward(x, *chosen)
                 writable = x._base is None  # a gradient through changes of a view takes long
             else:

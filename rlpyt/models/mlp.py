@@ -14,7 +14,7 @@ from rlpyt.models.normalization import (
     make_normalization,
     placement_of,
 )
-from rlpyt.models.residual import Residual, residual_layers
+from rlpyt.models.residual import Make, Residual, residual_layers
 from rlpyt.models.utils import Nonlinearity, nonlinearity_class
 from rlpyt.utils.checks import whole_number
 
@@ -65,39 +65,19 @@ class MlpModel(nn.Module):
                 f"hidden_sizes={hidden_sizes!r} and output_size=None leave no layer; set either."
             )
 
-        if residual is not None:
-            check_residual(residual, normalization=normalization, orthogonal_gain=orthogonal_gain)
-            batch = partial(make_normalization, "batch")
-            kinds: dict[str, Callable[..., Any]]
-            kinds = dict(linear=nn.Linear, layer=nn.LayerNorm, batch=batch, rms=RmsNorm)
-            make = (kinds, nonlinearity_class(nonlinearity))
-            blocks = residual_layers(residual, sizes, input_size, output_size, *make)
-            self.model = Layers(*blocks)
-            self._output_size = sizes[-1] if output_size is None else output_size
-            return
-
-        def normalized(size: int) -> list[nn.Module]:
-            return [] if normalization is None else [make_normalization(normalization, size)]
-
-        layers: list[nn.Module] = normalized(input_size)
-        placement = placement_of(normalization)
-        for n_in, n_out in zip([input_size, *sizes], sizes):
-            layers.append(placement.hidden(nn.Linear(n_in, n_out, not placement.before)))
-            layers += placement.ordered([nonlinearity_class(nonlinearity)(), *normalized(n_out)])
-        if output_size is not None:
-            output = nn.Linear(sizes[-1] if sizes else input_size, output_size)
-            layers.append(placement.output(output))
-        self.model = Layers(*layers)
+        check_residual(residual, normalization=normalization, orthogonal_gain=orthogonal_gain)
+        forms = (nonlinearity, normalization, residual)
+        self.model = mlp_layers(input_size, sizes, output_size, *forms)
         self._output_size = sizes[-1] if output_size is None else output_size
         if orthogonal_gain is not None:
-            if placement != Placement():
+            if placement_of(normalization) != Placement():
                 raise ValueError(
                     f"orthogonal_gain must be None with normalization={normalization!r}, got "
                     f"{orthogonal_gain}. Leave it out, or before and unit_weights."
                 )
             init_orthogonal(self, HIDDEN_GAIN)
             if output_size is not None:
-                init_orthogonal(layers[-1], orthogonal_gain)
+                init_orthogonal(self.model[-1], orthogonal_gain)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return [*lead, output_size] for [*lead, input_size], with any leading dimensions."""
@@ -109,13 +89,57 @@ class MlpModel(nn.Module):
         return self._output_size
 
 
-def check_residual(residual: str, **others: Any) -> None:
+def mlp_layers(
+    n_in: int,
+    sizes: Sequence[int],
+    n_out: int | None,
+    nonlinearity: Nonlinearity,
+    normalization: Normalization | None,
+    residual: str | None,
+    linear: Make = nn.Linear,
+    layer_norm: Make = nn.LayerNorm,
+    after_linear: Callable[[int], list[nn.Module]] = lambda size: [],
+    n_members: int | None = None,
+    columns: bool = False,
+) -> Layers:
+    """Return the layers of an MLP, or of E MLPs in one.
+
+    Args:
+        n_in, sizes, n_out: number of inputs, sizes of hidden layers, number of outputs or ``None``.
+        nonlinearity, normalization, residual: see `MlpModel`.
+        linear, layer_norm: make such a layer.
+        after_linear: makes what follows a hidden linear layer of a size.
+        n_members, columns: see `BatchNorm1d`.
+    """
+    activation = nonlinearity_class(nonlinearity)
+    if residual is not None:
+        batch = partial(make_normalization, "batch", n_members=n_members)
+        rms = partial(RmsNorm, n_members=n_members)
+        kinds: dict[str, Make] = dict(linear=linear, layer=layer_norm, batch=batch, rms=rms)
+        return Layers(*residual_layers(residual, sizes, n_in, n_out, kinds, activation))
+
+    def normalized(size: int) -> list[nn.Module]:
+        if normalization is None:
+            return []
+        return [make_normalization(normalization, size, n_members, columns)]
+
+    layers: list[nn.Module] = normalized(n_in)
+    placement = placement_of(normalization)
+    for a, b in zip([n_in, *sizes], sizes):
+        layers += [placement.hidden(linear(a, b, not placement.before)), *after_linear(b)]
+        layers += placement.ordered([activation(), *normalized(b)])
+    if n_out is not None:
+        layers.append(placement.output(linear(sizes[-1] if sizes else n_in, n_out)))
+    return Layers(*layers)
+
+
+def check_residual(residual: str | None, **others: Any) -> None:
     """Raise ValueError if arguments for other forms of layers are given with ``residual``."""
     for name, value in others.items():
-        if value:
+        if value and residual is not None:
             raise ValueError(
                 f"{name} must be left out with residual={residual!r}, got {value!r}: residual "
-                "blocks have layer normalization, and initial weights of their own."
+                "blocks have normalizations and initial weights of their own."
             )
 
 

@@ -36,7 +36,7 @@ class BatchNorm1d(nn.Module):
         n_batches: number of batches in training mode, [] or [E].
     """
 
-    has_members = True  # outputs are new memory that no backward pass needs
+    has_members = True
     running_mean: Tensor
     running_var: Tensor
     n_batches: Tensor
