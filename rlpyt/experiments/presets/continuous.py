@@ -26,7 +26,6 @@ _MUJOCO = with_parts(
 )
 
 
-_XQC = {"normalization": {"kind": "batch", "before": True, "unit_weights": "all"}}
 # SAC with other networks: what differs from its preset, by name. Policies and critics share
 # ``model``; ``q_model_kwargs`` are the critics' own.
 _VARIANTS: dict[str, Parts] = {
@@ -47,10 +46,8 @@ _VARIANTS: dict[str, Parts] = {
     "xqc": {
         "agent": {
             "hidden_sizes": [256, 256, 256, 256],
-            "model": _XQC,
-            "args": {
-                "q_model_kwargs": {"hidden_sizes": [512, 512, 512, 512], "n_atoms": 101, **_XQC}
-            },
+            "model": {"normalization": {"kind": "batch", "before": True, "unit_weights": "all"}},
+            "args": {"q_model_kwargs": {"hidden_sizes": [512, 512, 512, 512], "n_atoms": 101}},
         },
         "algo": {
             "joint_critics": True,
@@ -122,7 +119,7 @@ CLASSIC = _family(
         "xqc": {
             "agent": {
                 "hidden_sizes": [64, 64],
-                "args": {"q_model_kwargs": {"n_atoms": 101, **_XQC}},
+                "args": {"q_model_kwargs": {"n_atoms": 101}},
             },
             "algo": {"discount": 0.98, "learning_rate": 1e-3, "replay_ratio": 256},
         },

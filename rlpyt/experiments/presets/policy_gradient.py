@@ -146,9 +146,10 @@ TUNED: dict[str, dict[str, Parts]] = {
             },
         },
     },
-    "HalfCheetah-v5": {
-        # Unit standard deviations are too noisy.
-        "ppo": {"agent": {"model": {"init_log_std": -1.0}}},
+    # Unit standard deviations are too noisy.
+    **{
+        f"HalfCheetah-{version}": {"ppo": {"agent": {"model": {"init_log_std": -1.0}}}}
+        for version in ("v4", "v5")
     },
     "toy/mask": {"ppo": {**_PUZZLE, "steps": 10_000}},
     "toy/hybrid": {"ppo": {**_PUZZLE, "steps": 20_000}},
