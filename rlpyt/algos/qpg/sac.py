@@ -48,7 +48,8 @@ class SAC(QpgAlgo):
     ``n_target_critics`` this is REDQ (Chen et al. 2021), with layer normalization and dropout in
     the agent's critics DroQ (Hiraoka et al. 2022), with quantiles TQC (Kuznetsov et al. 2020), with
     ``joint_critics`` and batch renormalization CrossQ (Bhatt et al. 2024). Atoms with
-    ``normalize_reward`` are the critics of SimbaV2 (Lee et al. 2025).
+    ``normalize_reward`` are the critics of SimbaV2 (Lee et al. 2025), and with ``joint_critics``
+    those of XQC (Palenicek et al. 2026) and FlashSAC (Kim et al. 2026).
     """
 
     discount: float = fixed(0.99, ge=0, le=1, doc="gamma, per environment step")
