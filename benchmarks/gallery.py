@@ -5,7 +5,7 @@
 
 Every task is one of the experiments of `benchmarks.learning`. Its agent with the first seed of the
 report is trained in data/results if it is not there, and recorded in docs/images/gallery. Numbers,
-curves and commands of the page are those of docs/results.md; ``tests/test_gallery_page.py``
+curves and commands of the page are those of docs/results; ``tests/test_gallery_page.py``
 compares the page with the data.
 """
 
@@ -34,7 +34,7 @@ class Task(NamedTuple):
     Attributes:
         title: its title.
         experiment: name of the experiment.
-        figure: name of the figure of docs/results.md that has its curve.
+        figure: name of the figure of docs/results that has its curve.
         max_steps: largest number of frames of the video.
     """
 

@@ -1,4 +1,4 @@
-"""Run the learning experiments, save their data, and generate docs/results.md from it.
+"""Run the learning experiments, save their data, and generate the pages of results from it.
 
     python -m benchmarks.learning                    # run missing cheap experiments
     python -m benchmarks.learning --only HalfCheetah # only names that contain this
@@ -8,9 +8,10 @@
 An experiment is one command, run once per seed. Runs are written to data/results, and one that
 was interrupted is resumed from its last checkpoint. The settings, curve, evaluation, commit and
 machine of a finished run are saved in benchmarks/results/learning, and it is not run again; delete
-its directory in both places to repeat it. ``--report`` updates the tables of docs/results.md,
-between the comments that name them, writes CURVES and draws docs/images. A table contains only
-experiments with data of all seeds; ``tests/test_results_page.py`` compares page and data.
+its directory in both places to repeat it. ``--report`` updates the tables of docs/results.md and
+docs/results, between the comments that name them, writes CURVES and draws docs/images. A table
+contains only experiments with data of all seeds; ``tests/test_results_page.py`` compares pages and
+data.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 KEPT = ROOT / "benchmarks" / "results" / "learning"
 CURVES = ROOT / "benchmarks" / "results" / "learning.csv"  # of runs with evaluations on the way
-PAGE = ROOT / "docs" / "results.md"
+PAGES = [ROOT / "docs" / "results.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
 IMAGES = ROOT / "docs" / "images"
 FIGURE_DATA = KEPT / "figures.json"  # figure -> checksum of its data
 KEPT_COLUMNS = ("Diagnostics/CumSteps", "Diagnostics/CumTime (s)", "ReturnAverage")
@@ -206,7 +207,7 @@ def _earlier(name: str, command: str, target: str, **fields: Any) -> Experiment:
     return Experiment(name, command, target, **fields)
 
 
-# The tables of docs/results.md, by the name that its comments give them.
+# The tables of the pages, by the name that its comments give them.
 TABLES: dict[str, list[Experiment]] = {
     "policy-gradient": [
         _small("ppo-CartPole", "train ppo CartPole-v1 --steps 100000", ">= 475",
@@ -604,7 +605,7 @@ def keep(directory: Path, kept: Path, machine: dict[str, Any]) -> None:
 
 
 def table(name: str) -> str:
-    """Return a table of docs/results.md as Markdown, from saved data only."""
+    """Return a table as Markdown, from saved data only."""
     shown = [e for e in TABLES[name] if e.complete]
     columns = ["experiment", "expected", "mean", "seeds", "evaluation", "last 100"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
@@ -719,15 +720,33 @@ def comparisons(name: str) -> str:
     return "\n".join(lines)
 
 
-def figures(names: Iterable[str]) -> str:
-    """Return the Markdown of the figures with data."""
+def figure(name: str) -> str:
+    """Return the Markdown of a figure, from docs; empty: it has no data."""
+    return f"![{FIGURES[name][0]}](images/{name}.png)" if _figure_runs(name) else ""
+
+
+def missing(name: str) -> str:
+    """Return a list of the experiments that are not run, or not with all seeds."""
     return "\n".join(
-        f"![{FIGURES[name][0]}](images/{name}.png)" for name in names if _figure_runs(name)
+        f"- `{e.command_line}`: {len(e.seeds) - len(e.missing)} of {len(e.seeds)} seeds"
+        for e in EXPERIMENTS.values()
+        if not e.complete
     )
 
 
-def render(page: str) -> str:
-    """Return docs/results.md with updated tables and figures.
+# What pages ask for in comments: the names known, and a function that writes one.
+KINDS: dict[str, tuple[Collection[str], Callable[[str], str]]] = {
+    "table": (TABLES, table),
+    "against": (TABLES, against),
+    "overview": (OVERVIEW, overview),
+    "comparisons": (COMPARISONS, comparisons),
+    "figures": (FIGURES, figure),
+    "missing": (("experiments",), missing),
+}
+
+
+def render(page: Path) -> str:
+    """Return a page with updated tables and figures.
 
     Raises:
         ValueError: a comment of the page names a table or figure that is not defined.
@@ -735,28 +754,22 @@ def render(page: str) -> str:
 
     def fill(match: re.Match[str]) -> str:
         kind, names = match["kind"], match["names"].split()
-        known: Any = {
-            "figures": FIGURES, "table": TABLES, "comparisons": COMPARISONS, "overview": OVERVIEW,
-            "against": TABLES,
-        }[kind]  # fmt: skip
+        known, write = KINDS[kind]
         if unknown := [name for name in names if name not in known]:
             raise ValueError(
-                f"docs/results.md names the {kind} {unknown[0]!r}, which benchmarks/learning.py "
+                f"{page} names the {kind} {unknown[0]!r}, which benchmarks/learning.py "
                 f"does not define. Choose from {', '.join(known)}."
             )
-        if kind == "figures":
-            body = figures(names)
-        else:
-            write = {"table": table, "comparisons": comparisons, "overview": overview,
-                     "against": against}[kind]  # fmt: skip
-            body = "\n".join(map(write, names))
+        body = "\n".join(filter(None, map(write, names)))
+        if page.parent != IMAGES.parent:
+            body = body.replace("](images/", "](../images/")
         return f"<!-- {kind} {match['names']} -->\n\n{body}\n\n<!-- end of {kind} -->"
 
     return re.sub(
-        r"<!-- (?P<kind>table|comparisons|figures|overview|against) (?P<names>[\w -]+) -->.*?"
+        rf"<!-- (?P<kind>{'|'.join(KINDS)}) (?P<names>[\w -]+) -->.*?"
         r"<!-- end of (?P=kind) -->",
         fill,
-        page,
+        page.read_text(encoding="utf-8"),
         flags=re.S,
     )
 
@@ -774,8 +787,9 @@ def figure_checksums() -> dict[str, str]:
 
 
 def report() -> None:
-    """Update the tables of docs/results.md and draw figures whose data have changed."""
-    PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Update the tables of the pages and draw figures whose data have changed."""
+    for page in PAGES:
+        page.write_text(render(page), encoding="utf-8")
     write_results(curves_of(e for e in TABLES["published"] if e.complete), CURVES)
     drawn = _read(FIGURE_DATA) if FIGURE_DATA.exists() else {}
     sums = figure_checksums()
@@ -783,9 +797,7 @@ def report() -> None:
         if drawn.get(figure) != checksum:
             print(_plot(figure))
     _write(FIGURE_DATA, sums)
-    missing = [e.name for e in EXPERIMENTS.values() if not e.complete]
-    print(f"{len(EXPERIMENTS) - len(missing)} experiments in the tables; missing data:")
-    print("\n".join(f"  {name}" for name in missing))
+    print(f"Not run, or not with all seeds:\n{missing('experiments')}")
 
 
 def _plot(figure: str) -> Path:

@@ -1,4 +1,4 @@
-"""Repeat the first part of a row of docs/results.md, and compare its runs with the row's own.
+"""Repeat the first part of a row of docs/results, and compare its runs with the row's own.
 
     python -m benchmarks.verify dqn-CartPole                      # two new seeds, 10 % of the steps
     python -m benchmarks.verify sac-Pendulum --seeds 3 --steps 30%

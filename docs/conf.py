@@ -75,11 +75,12 @@ def hyperparameters(name):
 
 
 def results(experiments):
-    """Return a Markdown table with rows of ``results.md``."""
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line[:2] == "| "]
+    """Return a Markdown table with rows of the pages of results."""
+    pages = (ROOT / "docs" / "results").glob("*.md")
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    cells = [line.strip("| ").split(" | ") for line in lines if line[:2] == "| "]
     found = {row[0]: row for row in cells if len(row) == 6}  # rows of experiments
-    commands = dict(line.split("  # ")[::-1] for line in page.splitlines() if "  # " in line)
+    commands = dict(line.split("  # ")[::-1] for line in lines if "  # " in line)
     rows = ["| command | mean | seeds | evaluation |", "|---|---|---|---|"]
     for experiment in experiments.split():
         _, _, mean, seeds, evaluation, _ = found[experiment]

@@ -1,8 +1,8 @@
 """Train PPO on an Atari game, with four stacked frames, episodic lives and the game score.
 
 A short run shows only the speed, StepsPerSecond: PPO needs a million steps for Pong
-(docs/results.md). Watch GameScoreAverage, which ``AtariTrajInfo`` adds: rewards are clipped and
-every life is an episode in training, so that ReturnAverage is not the score.
+(docs/results/earlier.md). Watch GameScoreAverage, which ``AtariTrajInfo`` adds: rewards are clipped
+and every life is an episode in training, so that ReturnAverage is not the score.
 
     pip install "rlpyt[atari]"
     python examples/atari.py

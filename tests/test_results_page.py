@@ -1,4 +1,4 @@
-"""docs/results.md shows what the kept data say, and nothing else."""
+"""The pages of results show what the kept data say, and nothing else."""
 
 import json
 import re
@@ -12,12 +12,14 @@ from benchmarks import learning
 from rlpyt.cli.train import read_flags
 from rlpyt.vis.results import write_results
 
-PAGE = learning.PAGE.read_text(encoding="utf-8")
+TEXTS = {page: page.read_text(encoding="utf-8") for page in learning.PAGES}
+EVERY = "\n".join(TEXTS.values())
 SHOWN = [e for e in learning.EXPERIMENTS.values() if e.complete]
 
 
-def test_tables_of_the_page_are_those_of_the_data():
-    assert learning.render(PAGE) == PAGE
+def test_tables_of_the_pages_are_those_of_the_data():
+    assert {page: learning.render(page) for page in TEXTS} == TEXTS
+    assert len(TEXTS) > 5
 
 
 def test_curves_for_others_are_those_of_the_data(tmp_path):
@@ -33,13 +35,13 @@ def test_a_changed_evaluation_changes_the_page(monkeypatch, tmp_path):
     original = learning._read
     first = experiment.kept(experiment.seeds[0]) / "evaluation.json"
     monkeypatch.setattr(learning, "_read", lambda p: original(copy if p == first else p))
-    assert "12345.6" in learning.render(PAGE) and "12345.6" not in PAGE
+    assert "12345.6" in "".join(map(learning.render, TEXTS)) and "12345.6" not in EVERY
 
 
 def test_figures_of_the_page_are_drawn_from_the_kept_curves():
     drawn = json.loads(learning.FIGURE_DATA.read_text())
     assert drawn == learning.figure_checksums()
-    on_page = re.findall(r"images/([\w-]+)\.png", PAGE)
+    on_page = re.findall(r"images/([\w-]+)\.png", EVERY)
     assert set(on_page) <= set(drawn)
     assert [name for name in on_page if not (learning.IMAGES / f"{name}.png").exists()] == []
 
@@ -58,7 +60,7 @@ def test_algorithms_have_one_color_and_their_variants_differ(figure):
 
 def test_no_table_of_the_page_has_numbers_without_data():
     blocks = r"<!-- (\w+) [\w -]+ -->.*?<!-- end of \1 -->"
-    assert "|" not in re.sub(blocks, "", PAGE, flags=re.S)
+    assert "|" not in re.sub(blocks, "", EVERY, flags=re.S)
 
 
 @pytest.mark.parametrize("experiment", SHOWN, ids=lambda e: e.name)
@@ -134,6 +136,8 @@ def test_commands_are_understood(experiment):
     assert (options.algo_name, options.env) == (algo_name, env_id)
 
 
-def test_an_unknown_table_is_refused():
-    with pytest.raises(ValueError, match="table 'nothing'"):
-        learning.render("<!-- table nothing -->\n<!-- end of table -->")
+def test_an_unknown_table_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table nothing -->\n<!-- end of table -->")
+    with pytest.raises(ValueError, match=r"page\.md .*table 'nothing'"):
+        learning.render(page)

@@ -1,4 +1,4 @@
-"""Toys are solved with the abilities they need, and not without; commands of docs/results.md."""
+"""Toys are solved with the abilities they need, and not without, as in docs/results/memory.md."""
 
 import json
 import shlex

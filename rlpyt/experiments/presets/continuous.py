@@ -17,7 +17,7 @@ _CLASSIC: Parts = {
     },
 }
 # Haarnoja et al. 2018 and Fujimoto et al. 2018, with the usual network sizes. The learning rate of
-# 1e-3 scores higher than SAC's 3e-4 after 50,000 steps, see docs/results.md.
+# 1e-3 scores higher than SAC's 3e-4 after 50,000 steps, see docs/results/mujoco.md.
 _MUJOCO = with_parts(
     _CLASSIC,
     steps=1_000_000,
