@@ -66,8 +66,9 @@ def main() -> None:
     for cores, setting in SETTINGS:
         os.sched_setaffinity(0, all_cores[:cores])  # inherited by the contenders
         measured = harness.measure_setting(setting, args.windows, args.seconds)
-        rates = [f"{statistics.median(row.rates):,.0f}" for row in measured]
-        lines.append(f"| {setting.name} | {cores} | {' | '.join(rates[:-1])} | **{rates[-1]}** |")
+        rates = [statistics.median(row.rates) for row in measured]
+        cells = [f"**{x:,.0f}**" if x == max(rates) else f"{x:,.0f}" for x in rates]
+        lines.append(f"| {setting.name} | {cores} | {' | '.join(cells)} |")
         rows += measured
     os.sched_setaffinity(0, all_cores)
     table = "\n".join(lines)

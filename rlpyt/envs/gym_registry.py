@@ -67,8 +67,10 @@ def _redirect_mujoco_warnings() -> None:
 
 
 def _warn_of_mujoco(text: str) -> None:
-    # Python shows a repeated warning again after any change of its filters.
-    if multiprocessing.parent_process() is None and text not in _shown:
+    # Python shows a repeated warning again after any change of its filters. Deprecated attributes,
+    # which the models of Gymnasium have, concern who writes a model, not who trains with it.
+    shown = "deprecated" in text or text in _shown
+    if multiprocessing.parent_process() is None and not shown:
         _shown.add(text)
         warnings.warn(f"MuJoCo: {text}")
 

@@ -1,7 +1,7 @@
 """Agents built from options."""
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,6 +16,8 @@ from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.registry import base_algorithm, class_named, import_named
 from rlpyt.models.image_encoder import SMALL
 from rlpyt.models.network import VectorModel
+from rlpyt.models.observation import IMAGE_DIM, is_composite, leaf_shapes
+from rlpyt.spaces.action_mask import choices_of
 from rlpyt.utils.checkpoint import CheckpointError, saved_shapes
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.names import UnknownName
@@ -91,9 +93,9 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
                 f"{algo_name} has no values of discrete actions."
             )
     if base in CONTROL:
-        return _control_agent(options)
+        return _control_agent(options, env_spaces.action)
     if base in EVOLUTION:
-        return _evolution_agent(options, image)
+        return _evolution_agent(options, leaf_shapes(env_spaces.observation.shape))
     for_atari = image and is_discrete(env_spaces.action)
     model_kwargs = _model_kwargs(options, "fc_sizes" if for_atari else "hidden_sizes")
     kwargs = {**dict(chosen.args), **_groups(options), **_model_class(options)}
@@ -178,8 +180,15 @@ def _q_agent(options: RunOptions, env_spaces: Any, image: bool) -> Any:
     return dqn_agent_for(kind, env_spaces, model_kwargs=model_kwargs, **kwargs)
 
 
-def _control_agent(options: RunOptions) -> Any:
+def _control_agent(options: RunOptions, action: Any) -> Any:
     chosen, name = options.agent, base_algorithm(options.algo_name)
+    box = not is_composite(action.shape) and choices_of(action) is None
+    if options.algo.get("joint_critics") and (chosen.has_memory or not box):
+        what = "agents with memory" if chosen.has_memory else str(action)
+        raise ValueError(
+            f"{label(options.algo_name)} evaluates critics jointly (joint_critics), which is for a "
+            f"single Box of actions and agents without memory, not for {what}. Use sac or simba."
+        )
     cls = resolve_name(CONTROL[name])
     model_kwargs = _model_kwargs(options, "hidden_sizes")
     if chosen.has_memory:
@@ -200,9 +209,10 @@ def _control_agent(options: RunOptions) -> Any:
     return cls(model_kwargs=model_kwargs, **kwargs)
 
 
-def _evolution_agent(options: RunOptions, image: bool) -> Any:
+def _evolution_agent(options: RunOptions, shapes: Sequence[Any]) -> Any:
     from rlpyt.es.agent import EsAgent
 
+    image = any(len(shape) == IMAGE_DIM for shape in shapes)
     if image or options.agent.has_memory:
         raise ValueError(
             f"{label(options.algo_name)} trains small networks without memory, for vectors"

@@ -56,7 +56,8 @@ class PopulationError(RlpytError, RuntimeError):
         others = "; the others were stopped by a signal" if others and stopped else others
         lines = [f"{path.name}: {summary_of(e).splitlines()[0]}" for path, e in errors.items()]
         failed = f"{len(errors)} of {n} runs failed in {next(iter(errors)).parent}"
-        super().__init__("\n".join([f"{failed}{others}.", *lines]))
+        where = "The debug.log of each has environment, step and traceback."
+        super().__init__("\n".join([f"{failed}{others}.", *lines, where]))
         self.errors = dict(errors)
 
 

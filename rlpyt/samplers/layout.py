@@ -302,8 +302,8 @@ def _fitting(n_max: int, batch_B: int | None, groups: int, explicit: bool) -> in
     if explicit and fitting and n_workers < n_max:
         warnings.warn(
             f"batch_B must be divisible by the number of workers, got batch_B={batch_B} and "
-            f"{n_max} workers: {n_workers} are used. Set batch_B to a multiple of {n_max} to use "
-            "all."
+            f"{n_max} workers, so their number is {n_workers}. Set batch_B to a multiple of "
+            f"{n_max} to use all."
         )
     return n_workers
 

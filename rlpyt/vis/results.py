@@ -377,7 +377,9 @@ def compare(
         f"{label} in {', '.join(of)} ({error})" for (label, error), of in left_out.items()
     )
     if reasons and not found:
-        raise ValueError(f"{reasons}. Choose steps that both have.")
+        raise ValueError(
+            f"{reasons}. Choose steps that both have; eval_interval_steps gives runs more rows."
+        )
     if reasons:
         warnings.warn(f"left out: {reasons}.")
     if not found:

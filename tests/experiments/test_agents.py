@@ -2,13 +2,17 @@
 
 import pytest
 import torch
+from gymnasium import spaces
 
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.experiments.agents import _with_classes, build_agent
 from rlpyt.experiments.build import env_recipe, env_spaces
 from rlpyt.experiments.options import RunOptions
 from rlpyt.experiments.presets.families import layers
 from rlpyt.models.image_encoder import ImageEncoder
 from rlpyt.models.mingru import MinGru
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.names import UnknownName
 
 FEED_FORWARD = "rlpyt.models.pg.vector:CategoricalMlpModel"
@@ -97,6 +101,19 @@ def test_memory_none_is_no_memory():
 def test_memories_that_fit_nothing_are_refused(algo_name, chosen, message):
     with pytest.raises(ValueError, match=message):
         built(algo_name, **chosen)
+
+
+@pytest.mark.parametrize("algo_name", ["crossq", "xqc", "flashsac"])
+def test_presets_with_joint_critics_are_for_a_box_alone(algo_name):
+    with pytest.raises(ValueError, match=rf"{algo_name} .*single Box .*Discrete\(2\).*sac"):
+        built(algo_name)
+
+
+def test_images_in_a_dict_are_no_vectors_for_an_evolution_strategy():
+    parts = {"image": spaces.Box(0, 255, (3, 8, 8), "uint8"), "x": spaces.Box(-1, 1, (2,))}
+    env_spaces = EnvSpaces(GymSpaceWrapper(spaces.Dict(parts)), IntBox(0, 2))
+    with pytest.raises(ValueError, match="cmaes .*gives images"):
+        build_agent(RunOptions(algo_name="cmaes", env="any"), env_spaces)
 
 
 def test_names_of_classes_are_found_in_arguments_of_single_networks():

@@ -397,7 +397,9 @@ class FailsAt(Hook):
 def test_an_agent_that_becomes_nan_ends_alone(tmp_path):
     runs = {tmp_path / f"seed_{seed}": options_for("ppo", seed) for seed in (3, 4, 5)}
     final = FinalOfEach()
-    with pytest.raises(PopulationError, match="(?s)1 of 3 runs failed.*seed_4") as caught:
+    with pytest.raises(
+        PopulationError, match="(?s)1 of 3 runs failed.*seed_4.*debug.log"
+    ) as caught:
         train_population(runs, hooks=[FailsAt(4, "nan"), final])
     (path,) = caught.value.errors
     assert path.name == "seed_4"
