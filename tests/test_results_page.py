@@ -130,8 +130,8 @@ def test_commands_are_understood(experiment):
     if experiment.program != "rlpyt":
         pytest.skip("another program")
     algo_name, env_id, *flags = shlex.split(experiment.command)[1:]
-    if env_id.startswith("popgym:"):
-        pytest.importorskip("popgym")
+    if env_id.startswith(("popgym:", "gymnasium_robotics:")):
+        pytest.importorskip(env_id.partition(":")[0])
     options, _ = read_flags(algo_name, env_id, flags)
     assert (options.algo_name, options.env) == (algo_name, env_id)
 
