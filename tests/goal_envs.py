@@ -1,4 +1,4 @@
-"""Goal environments in the form of gymnasium-robotics: flipped bits, and a point on a square."""
+"""Goal environments in the form of gymnasium-robotics: bits, a maze, a point on a square."""
 
 import gymnasium
 import numpy as np
@@ -19,12 +19,16 @@ class GoalEnv(gymnasium.Env):
         self.limit = limit
 
     def draw(self) -> np.ndarray:
-        """Return a random state."""
+        """Return the state with which an episode starts."""
         raise NotImplementedError
+
+    def draw_goal(self) -> np.ndarray:
+        """Return the goal of an episode."""
+        return self.draw()
 
     def reset(self, seed=None, options=None):
         super().reset(seed=seed)
-        self.t, self.state, self.goal = 0, self.draw(), self.draw()
+        self.t, self.state, self.goal = 0, self.draw(), self.draw_goal()
         return self.observe(), {}
 
     def observe(self):
@@ -63,6 +67,40 @@ class BitFlip(GoalEnv):
 
     def step(self, action):
         self.state[action] = 1 - self.state[action]
+        return self.after()
+
+
+class Maze(GoalEnv):
+    """Three rows, and between them walls with a gap, on the right and on the left.
+
+    States are cells, one-hot. An episode starts in the first cell, and its goal is in the last row.
+    """
+
+    rows = ("......", "#####.", "......", ".#####", "......")
+
+    def __init__(self) -> None:
+        self.open = np.array([[cell == "." for cell in row] for row in self.rows])
+        super().__init__(self.open.size, 30)
+        self.action_space = spaces.Discrete(4)
+
+    def one_hot(self, row, column):
+        state = np.zeros(self.open.size, np.float32)
+        state[row * self.open.shape[1] + column] = 1
+        return state
+
+    def draw(self):
+        return self.one_hot(0, 0)
+
+    def draw_goal(self):
+        n_rows, n_columns = self.open.shape
+        return self.one_hot(n_rows - 1, self.np_random.integers(n_columns))
+
+    def step(self, action):
+        at = np.array(divmod(int(self.state.argmax()), self.open.shape[1]))
+        new = at + [(0, 1), (1, 0), (0, -1), (-1, 0)][action]
+        inside = (new >= 0).all() and (new < self.open.shape).all()
+        if inside and self.open[tuple(new)]:
+            self.state = self.one_hot(*new)
         return self.after()
 
 

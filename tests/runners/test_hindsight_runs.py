@@ -25,7 +25,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import leaves_of
-from tests.goal_envs import BitFlip, EndingBitFlip, Point
+from tests.goal_envs import BitFlip, EndingBitFlip, Maze, Point
 from tests.runners.test_minibatch_rl import StopAfter
 
 T, B, N_ITR = 4, 2, 30
@@ -168,17 +168,42 @@ def successes(algo, Env, run_dir, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("Env", [BitFlip, EndingBitFlip])
-def test_bits_are_flipped_with_hindsight_only(Env, tmp_path):
+@pytest.mark.parametrize(
+    "Env, hindsight",
+    [(BitFlip, "future"), (EndingBitFlip, "future"), (BitFlip, "final"), (BitFlip, "episode")],
+)
+def test_bits_are_flipped_with_hindsight_only(Env, hindsight, tmp_path):
     settings = dict(
         steps=8000, env_args=dict(n=10), min_steps_learn=500, eps_steps=4000, n_step_return=1,
         replay_ratio=64, batch_size=64, learning_rate=1e-3, target_update_interval=50,
     )  # fmt: skip
     found = [
-        successes("dqn", Env, tmp_path / str(i), hindsight=hindsight, **settings)
-        for i, hindsight in enumerate(("future", None))
+        successes("dqn", Env, tmp_path / str(i), hindsight=where, **settings)
+        for i, where in enumerate((hindsight, None))
     ]
     assert found[0] > 0.8 and found[1] < 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "hindsight, more, learns",
+    [
+        ("future", {}, True),
+        ("final", {}, True),
+        ("future", dict(prioritized_replay=True), True),
+        ("future", dict(n_step_return=3), True),
+        (None, {}, False),
+    ],
+)
+def test_a_way_through_a_maze_is_found_with_hindsight_only(hindsight, more, learns, tmp_path):
+    """The goal is 14 to 19 steps away."""
+    settings = dict(
+        steps=12_000, min_steps_learn=500, eps_steps=4000, n_step_return=1, discount=0.95,
+        replay_ratio=64, batch_size=64, learning_rate=1e-3, target_update_interval=50,
+    )  # fmt: skip
+    run_dir, settings = tmp_path / "run", settings | more
+    found = successes("dqn", Maze, run_dir, hindsight=hindsight, **settings)
+    assert found > 0.6 if learns else found < 0.3
 
 
 @pytest.mark.slow
