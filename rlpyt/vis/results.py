@@ -37,6 +37,7 @@ from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
 
 PUBLISHED = Path(__file__).with_name("published.json")
 RETURNS = "ReturnAverage"  # column of progress.csv
+TRAINED = "training episodes"  # what returns are without evaluations, and in Dopamine's files
 EPISODES = "Diagnostics/TrajsInEval"  # column of runs that evaluate
 MAX_BYTES = 2**28  # of a table
 NEAR = 0.1  # a row counts for a step that it misses by at most this part
@@ -156,7 +157,7 @@ def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) ->
             number = played.pop() if len(played) == 1 else None
             what = evaluation_of(run.settings.get("eval_episodes", number))
         elif column == RETURNS:
-            what, evaluation = "training episodes", _evaluation_after(run.path)
+            what, evaluation = TRAINED, _evaluation_after(run.path)
             if evaluation and len(steps):
                 steps, values = steps[-1:], np.array([np.mean(evaluation)])
                 what = evaluation_of(len(evaluation))
@@ -296,6 +297,7 @@ def _read_dopamine(path: Path) -> Results:
         raise DamagedFile(f"{path} has no record.")
     for agent, (iterations, values) in curves:
         results.add(agent, path.stem, (iterations + 1) * DOPAMINE_STEPS, values)
+        results.returns[agent] = TRAINED
     return results
 
 

@@ -84,6 +84,7 @@ def test_results_of_dopamine_have_a_seed_after_each_restart(tmp_path):
     results = read_results(tmp_path / "pong.json")
     assert [c.at(500_000)[1] for c in results.curves["DQN"]["pong"]] == [2, 4]
     assert [c.at(250_000)[1] for c in results.curves["Rainbow"]["pong"]] == [5]
+    assert results.returns == dict.fromkeys(("DQN", "Rainbow"), "training episodes")
 
 
 @pytest.mark.parametrize(
