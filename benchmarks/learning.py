@@ -246,7 +246,8 @@ TABLES: dict[str, list[Experiment]] = {
         _curve("crossq-256-utd2-HalfCheetah",
                "train crossq HalfCheetah-v5 --steps 100000 --algo.replay-ratio 512 --agent.args "
                '\'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'', "CrossQ"),
-        *(_curve(f"xqc-256-{env}", f"train xqc {env}-v5 --steps 100000 {SMALL_XQC}", "XQC")
+        *(_curve(f"xqc-256-{env}", f"train xqc {env}-v5 --steps 100000 {SMALL_XQC}", "XQC",
+                 seeds=FEW_SEEDS)
           for env in ("HalfCheetah", "Hopper")),
     ],
     "q-learning": [
@@ -468,8 +469,8 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "memory": ("Memory", ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"]),
     "published-ppo": ("PPO on HalfCheetah and Hopper", ["ppo-HalfCheetah", "ppo-Hopper"]),
     "published-crossq": (
-        "SAC and CrossQ on HalfCheetah",
-        ["sac-HalfCheetah-100k", "crossq-256-HalfCheetah"],
+        "SAC, CrossQ and XQC on HalfCheetah",
+        ["sac-HalfCheetah-100k", "crossq-256-HalfCheetah", "xqc-256-HalfCheetah"],
     ),
     "published-crossq-hopper": (
         "SAC and CrossQ on Hopper",
@@ -520,7 +521,7 @@ FAMILIES = (
 # Published curves that a figure shows beside those of its runs.
 BESIDE = {
     "published-ppo": ["PPO (on-policy)"],
-    "published-crossq": ["CrossQ", "SAC"],
+    "published-crossq": ["CrossQ", "SAC", "XQC"],
     **{f"published-crossq-{task}": ["CrossQ", "SAC"] for task in ("hopper", "walker2d", "ant")},
 }
 
