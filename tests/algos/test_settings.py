@@ -252,8 +252,14 @@ def scheduled(Algo, form):
     return dict.fromkeys(names, FORMS[form][0])
 
 
-@with_schedules
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "Algo, form",
+    [
+        *((Algo, "points") for Algo, names in SCHEDULED.items() if names),
+        *((PPO, x) for x in FORMS if x != "points"),
+    ],
+    ids=lambda x: getattr(x, "__name__", x),
+)
 def test_schedules_have_the_values_of_their_definition(Algo, form):
     settings = scheduled(Algo, form)
     watch = Watch(*settings)

@@ -125,17 +125,23 @@ def check_sequences(plain, batch):
                     check_target(batch, (k, i), plain, t + k, b)
 
 
+SETTINGS = [
+    (1, 2, "continues", 0),
+    (3, 5, "continues", 0),
+    (2, 7, "zeros", 0),
+    (1, 3, "zeros", 0.1),
+    (3, 5, "copies", 0.1),
+]
+
+
 @pytest.mark.parametrize(
-    "n,batch_T,older,p_break",
+    "cls,n,batch_T,older,p_break",
     [
-        (1, 2, "continues", 0),
-        (3, 5, "continues", 0),
-        (2, 7, "zeros", 0),
-        (1, 3, "zeros", 0.1),
-        (3, 5, "copies", 0.1),
+        *((cls, *settings) for cls in LOCAL for settings in SETTINGS),
+        *((cls, *SETTINGS[-1]) for cls in SHARED),  # the same rows in shared memory
     ],
+    ids=lambda x: getattr(x, "__name__", str(x)),
 )
-@pytest.mark.parametrize("cls", [*LOCAL, *SHARED], ids=lambda cls: cls.__name__)
 def test_samples_equal_those_of_lists_without_void_rows(cls, n, batch_T, older, p_break):
     sequences = "Sequence" in cls.__name__
     check = check_sequences if sequences else check_transitions
