@@ -115,7 +115,7 @@ def test_layer_norm_is_before_nonlinearities_and_pooling():
 
 @pytest.mark.parametrize("spectral_norm", [True, False])
 def test_only_normalized_convolutions_learn_at_a_high_rate(spectral_norm):
-    """Which half is brighter; 0.02 to 0.04 against the variance, 0.12, of three seeds each."""
+    """Losses are 0.02 to 0.04 of three seeds, without normalization 0.12, the variance."""
     torch.manual_seed(0)
     model = ImpalaModel((1, 8, 8), spectral_norm=spectral_norm)
     network = nn.Sequential(model, nn.Flatten(), nn.Linear(model.conv_out_size(8, 8), 1))

@@ -220,7 +220,7 @@ def test_targets_are_normalized_by_the_statistics_of_the_joint_batch():
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_losses_of_atoms_with_targets_are_their_definition(n_step):
-    """As in XQC and FlashSAC; the projected distribution has a test of its own."""
+    """The loss of XQC and FlashSAC; the projected distribution has a test of its own."""
     algo = SAC(
         discount=0.9, fixed_alpha=ALPHA, n_step_return=n_step, prioritized_replay=True,
         joint_critics=True, normalize_reward=True, fit_returns=False, **SMALL,
