@@ -39,10 +39,12 @@ from rlpyt.vis import style
 from rlpyt.vis.curves import draw_curves
 from rlpyt.vis.grouping import RunRecord, natural_key, read_runs
 from rlpyt.vis.results import Curve, Results, base_of, compare, published, write_results
+from rlpyt.vis.verification import PART, ROWS, STEPS, Table, compared_columns, read_table
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data" / "results"
 KEPT = ROOT / "benchmarks" / "results" / "learning"
+RECORDED = ROOT / "benchmarks" / "results" / "verify"  # all columns of the first part of some runs
 CURVES = ROOT / "benchmarks" / "results" / "learning.csv"  # of runs with evaluations on the way
 PAGES = [ROOT / "docs" / "results.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
 IMAGES = ROOT / "docs" / "images"
@@ -687,6 +689,34 @@ def curves_of(experiments: Iterable[Experiment]) -> Results:
     return results
 
 
+def first_parts() -> str:
+    """Return the first parts of all complete rows that anyone can run, for ``rlpyt verify``."""
+    lines = []
+    for e in EXPERIMENTS.values():
+        known = e.program == "rlpyt" and "benchmarks." not in e.command
+        if not (known and e.complete and len(e.seeds) > 1):
+            continue
+        tables: list[Any] = [read_table(e.kept(seed)) for seed in e.seeds]
+        steps = int(tables[0][STEPS][-1])
+        if (recorded := RECORDED / f"{e.name}.json").exists():
+            tables = [*_read(recorded)["seeds"].values()]
+        else:
+            tables = [_first_part(table, steps * PART * 1.001) for table in tables]
+        row = {"command": e.command, "steps": steps, "tables": tables, "together": e.together}
+        lines.append(f"{json.dumps(e.name)}: {json.dumps(row)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _first_part(table: Table, steps: float) -> dict[str, list[float]]:
+    """Return the steps, and five digits of the compared columns, of rows up to this step."""
+    n = max(1, int(np.searchsorted(table[STEPS], steps, side="right")))
+    columns = {name: table[name][:n] for name in (STEPS, *compared_columns(table))}
+    return {
+        name: [int(x) if name == STEPS else float(f"{x:.5g}") for x in values]
+        for name, values in columns.items()
+    }
+
+
 def overview(name: str) -> str:
     """Return a table of tasks and algorithms as Markdown, with the level at which each is solved.
 
@@ -809,6 +839,7 @@ def report() -> None:
     for page in PAGES:
         page.write_text(render(page), encoding="utf-8")
     write_results(curves_of(e for e in TABLES["published"] if e.complete), CURVES)
+    ROWS.write_text(first_parts(), encoding="utf-8")
     drawn = _read(FIGURE_DATA) if FIGURE_DATA.exists() else {}
     sums = figure_checksums()
     for figure, checksum in sums.items():

@@ -47,6 +47,7 @@ COMMANDS = {
     "push": "upload a trained agent to the Hugging Face Hub: rlpyt push RUN user/name",
     "plot": "plot learning curves of one or more runs",
     "compare": "compare runs with published results: rlpyt compare RUNS --against XQC",
+    "verify": "repeat the first part of a published result: rlpyt verify dqn-CartPole",
     "report": "write a report of a sweep or of runs as one HTML file",
     "upload": "send what experiment trackers have not received: rlpyt upload RUN",
     "affinity": "show which run gets which cores and GPUs: rlpyt affinity 8cpu_2gpu",
