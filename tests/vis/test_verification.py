@@ -94,7 +94,9 @@ def test_a_fault_that_changes_one_column_is_found():
 
 
 def test_planted_faults_were_found():
-    found = json.loads((RECORDED / "planted.json").read_text())["probabilities"]
+    about = json.loads((RECORDED / "planted.json").read_text())
+    found = about["probabilities"]
+    assert about["part"] == 0.1 and about["seeds"] == 2
     assert [*found] == [f"{name} {words}".strip() for name, words in PLANTED]
     alarms = {name: p < verify.ALARM for name, p in found.items()}
     assert np.mean([alarm for name, alarm in alarms.items() if " " in name]) >= 0.8
