@@ -56,6 +56,22 @@ def test_credits_the_first_action(algo):
     assert learn(DelayEnv, algo(), 20_000) > 0.8
 
 
+class Small(DelayEnv):
+    """Rewards that are a thousand times smaller."""
+
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(reward=1e-3 * step.reward)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normalize_advantage", [True, False])
+def test_small_rewards_need_normalized_advantages(normalize_advantage):
+    """The bonus for entropy is larger than they are; chance is 0.5."""
+    algo = ppo(entropy_loss_coeff=0.01, normalize_advantage=normalize_advantage)
+    assert (1e3 * learn(Small, algo, 12_000) > 0.8) == normalize_advantage
+
+
 MEMORIES = ["lstm", "gru", "ln_lstm", "mingru", dict(kind="gtrxl", window=8)]
 
 
