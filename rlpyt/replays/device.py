@@ -69,7 +69,7 @@ class DeviceReplayBuffer(BaseReplayBuffer):
         memory = Memory()
         self.ring = Ring(self.T, B, memory)
         memory.commit(force=True)
-        example = with_fields(example, truncated=np.bool_(False))
+        example = with_fields(example, done=np.bool_(False), truncated=np.bool_(False))
         stored = example, example.observation
         self.nbytes = self.size * sum(np.asarray(x).nbytes for x in leaves_of(stored))
         try:

@@ -55,9 +55,8 @@ class FullStorage:
         self._structure = describe(example)
         self._observation = describe(example.observation)
         self._warn_if_full = True
-        self.rows = RowStore(
-            Stored(self._row_fields(example), extra, self._internal), ring.T, ring.B, memory
-        )
+        fields = self._row_fields(example)._replace(done=np.bool_(False))  # also of numbers
+        self.rows = RowStore(Stored(fields, extra, self._internal), ring.T, ring.B, memory)
         self.finals = FinalObservationStore(self._final_example(example), final_capacity, memory)
         self.fields, self.extra_fields = self.rows.keys.samples, self.rows.keys.extra
         self._flat = all(type(key) in (str, int) for key in tuple(self.fields))

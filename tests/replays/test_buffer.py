@@ -26,6 +26,26 @@ Move = namedtuple_class("Move", ["turn", "push"])
 Fields = namedarraytuple("SamplesToBuffer", ["observation", "action", "reward", "done"])
 
 
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_done_may_be_a_number(dtype, n):
+    def samples(cls):
+        done = np.zeros((10, 2), cls)
+        done[4] = 1
+        rows = np.arange(20, dtype=np.float32).reshape(10, 2)
+        return torchify_buffer(Fields(rows, np.zeros((10, 2), np.int64), rows, done))
+
+    batches = []
+    for cls in (np.bool_, dtype):
+        example = Fields(np.float32(0), np.int64(0), np.float32(0), cls(0))
+        replay = UniformReplayBuffer(example, 40, 2, n_step_return=n)
+        replay.set_seed(3)
+        replay.append_samples(samples(cls))
+        batches.append(replay.sample_batch(64))
+    for name in ("return_", "done", "done_n"):
+        assert torch.equal(*(getattr(batch, name) for batch in batches))
+
+
 def composite(T, B, dtype=np.float32):
     """Samples of nested records, image leaves beyond what goes into a record."""
     example = Fields(
