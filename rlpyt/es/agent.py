@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from rlpyt.agents.base import AgentStep, BaseAgent
-from rlpyt.agents.spaces import ActionScale
+from rlpyt.agents.spaces import ActionScale, is_discrete
 from rlpyt.es.model import EsPolicyModel, Population, RowPolicies
 from rlpyt.models.observation import marked_shape
 from rlpyt.spaces.action_mask import action_mask_of, valid_or_all
@@ -68,9 +68,9 @@ class EsAgent(BaseAgent):
         Raises:
             TypeError: the action space is neither discrete nor a one-dimensional box.
         """
-        n = getattr(env_spaces.action, "n", None)
-        self.scale = None if n is not None else ActionScale(env_spaces.action)
-        self._n_outputs = int(n) if self.scale is None else self.scale.size  # type: ignore[arg-type]
+        action = env_spaces.action
+        self.scale = None if is_discrete(action) else ActionScale(action)
+        self._n_outputs = int(action.n) if self.scale is None else self.scale.size
         self._n_rows = global_B
         self._env_ranks = self._row_policies = None
         self.settings["seeds"] = np.full(global_B, -1, np.int64)

@@ -1,5 +1,6 @@
 """Evolution strategies as algorithms: samplers evaluate candidates, one per environment."""
 
+import warnings
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import partial
@@ -99,7 +100,7 @@ class EvolutionAlgo(RlAlgorithm):
             raise ValueError(f"{error} ({derived}: choose another batch_B.)") from None
         self._episode_rng = np.random.default_rng(env_seed(seed, 0, "evolution episodes"))
         self._batch_size = 0  # nothing is replayed
-        self.steps_taken = 0
+        self.steps_taken, self._has_cut = 0, False
         self._start_generation()
         self._started = True
 
@@ -152,7 +153,14 @@ class EvolutionAlgo(RlAlgorithm):
             ValueError: a return is NaN.
         """
         self.apply_schedule(itr)
-        valid = valid_from_done(samples.env.done)
+        done = samples.env.done
+        valid = valid_from_done(done)
+        if not self._has_cut and bool((valid[-1] > done[-1]).any()):
+            self._has_cut = True
+            warnings.warn(
+                f"episodes end after sampler.batch_T={len(done)} steps, and some were not over. "
+                "Set it to their longest, unless the first steps are all that counts."
+            )
         returns = (samples.env.reward * valid).sum(0).double().numpy()
         self._returns[self._n_done : self._n_done + self._B] = returns
         self._n_done += self._B
@@ -279,3 +287,15 @@ class OpenaiEsAlgo(EvolutionAlgo):
             "sigma_decay": self.sigma_decay,
         }
         return OpenAIES(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of `EvolutionAlgo`, and the learning rate before its decay."""
+        return super().state_dict() | {"learning_rate": self.learning_rate}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a saved state; another learning rate than the saved one is in force from here on."""
+        super().load_state_dict(state)
+        before: Any = state.get("learning_rate", self.learning_rate)
+        strategy: Any = self.strategy
+        if "learning_rate" not in self.schedules and before != self.learning_rate:
+            strategy.learning_rate *= self.learning_rate / before

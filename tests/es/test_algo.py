@@ -2,11 +2,13 @@
 
 import csv
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
 from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.envs.base import EnvSpaces
 from rlpyt.envs.gym import make
 from rlpyt.es.agent import EsAgent
 from rlpyt.es.algo import CemAlgo, CmaesAlgo, OpenaiEsAlgo
@@ -18,6 +20,8 @@ from rlpyt.experiments.run import load, train
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.spaces.float_box import FloatBox
+from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.utils.logging.context import run_context
 from tests.runners.test_minibatch_rl import unmeasured
 from tests.samplers.ray_parts import cluster, importable  # noqa: F401
@@ -175,6 +179,37 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(Sampler, Runner, tmp
         if row["generationStepsAverage"] != "nan"
     ]
     assert np.cumsum(of_batches).tolist() == taken[-8:] and taken[-1] < budget[-1] == 8 * T * B
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_a_learning_rate_given_at_a_resume_is_in_force(decay, tmp_path):
+    def final(run_dir, n_itr, rate, **kwargs):
+        algo = OpenaiEsAlgo(learning_rate=rate, learning_rate_decay=decay)
+        runner, _ = trained(run_dir, algo, n_itr, **kwargs)
+        return runner.algo.strategy.learning_rate
+
+    first = final(tmp_path, 2, 0.1)
+    assert first == pytest.approx(0.1 * decay**2)
+    resumed = final(tmp_path, 4, 0.01, resume_from=tmp_path / "checkpoint")
+    assert resumed == pytest.approx(0.01 * decay**4)
+
+
+def test_episodes_that_are_cut_are_reported_once(recwarn):
+    for steps, expected in ((500, 0), (5, 1)):
+        recwarn.clear()
+        runner = initialized(CmaesAlgo(), sampler=dict(batch_T=steps))
+        for itr in range(2):
+            samples, _ = runner.sampler.obtain_samples(itr)
+            samples.env.done[-1] |= steps == 500  # CartPole's limit
+            runner.algo.optimize_agent(itr, samples)
+        cut = [w for w in recwarn if "sampler.batch_T=" in str(w.message)]
+        assert len(cut) == expected
+
+
+def test_actions_of_several_bits_are_refused():
+    space = gymnasium.spaces.MultiBinary(2)
+    with pytest.raises(TypeError, match="Box"):
+        EsAgent().initialize(EnvSpaces(FloatBox(-1, 1, (3,)), GymSpaceWrapper(space)))
 
 
 def test_cmaes_learns_cartpole(tmp_path):
