@@ -114,7 +114,7 @@ class Curriculum(Recorded):
         """Restore the result of ``state_dict``.
 
         Raises:
-            ValueError: a number or array has become something else.
+            ValueError: a number or array has become something else, or an array of another shape.
         """
         set_rng(self.rng, state["rng"])
         for name in self._state:
@@ -123,6 +123,11 @@ class Curriculum(Recorded):
                 if isinstance(own, kind) and not isinstance(value, kind):
                     was = type(own).__name__
                     raise ValueError(f"{name} of a curriculum must be {was}, got {value!r:.80}.")
+            if isinstance(own, np.ndarray) and value.shape != own.shape:
+                raise ValueError(
+                    f"{name} of a curriculum must have shape {own.shape}, got {value.shape}. "
+                    "Resume with the number of tasks of the run."
+                )
             setattr(self, name, value)
 
 

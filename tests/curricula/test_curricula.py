@@ -295,6 +295,13 @@ def test_a_saved_state_of_other_types_is_refused(cls, name, wrong):
         curriculum.load_state_dict({**curriculum.state_dict(), name: wrong})
 
 
+@pytest.mark.parametrize("cls", [PrioritizedLevelReplay, LearningProgress])
+def test_a_saved_state_of_another_number_of_tasks_is_refused(cls):
+    saved = begun(cls(6), seed=4).state_dict()
+    with pytest.raises(ValueError, match=r"must have shape \(8,\), got \(6,\)"):
+        begun(cls(8), seed=4).load_state_dict(saved)
+
+
 @pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 def test_initialize_resets_all_state(make):
     curriculum = begun(make(), seed=4)
