@@ -216,7 +216,7 @@ class Population:
         self.joining[member] = hook
         return member
 
-    def answer(self, kind: Hashable, group: list[tuple[Member, Any]]) -> list[Answer]:
+    def answer(self, kind: tuple[Any, ...], group: list[tuple[Member, Any]]) -> list[Answer]:
         """Answer questions of one kind. A signal that a run has received stops all."""
         signals = [s for hook in self.joining.values() if (s := hook.received) is not None]
         ended = (exit_code(m.error) for m, hook in self.joining.items() if not hook.stops_alone)
@@ -227,7 +227,6 @@ class Population:
             self._tell_apart([member for member, _ in group])
         trainees = [t for m, _ in group if (t := self.joining[m].trainee) is not None]
         contents = [content for _, content in group]
-        assert isinstance(kind, tuple)
         if kind[0] == STEP:
             steps, losses = zip(*contents, strict=True)
             results = self._axis.steps(trainees, steps, losses)

@@ -27,11 +27,12 @@ class Question(NamedTuple):
     """Request of a run, which waits for the answer.
 
     Attributes:
-        kind: questions of the same kind are answered together.
+        kind: (what is asked, team, ...). Questions of the same kind are answered together, and runs
+            of one team ask such questions; teams take turns.
         content: argument of the answering function.
     """
 
-    kind: Hashable
+    kind: tuple[Hashable, ...]
     content: Any
 
 
@@ -114,7 +115,7 @@ class Member:
         self.question: Question | None = None
         self._greenlet = greenlet(lambda: function(self))
 
-    def ask(self, kind: Hashable, content: Any) -> Any:
+    def ask(self, kind: tuple[Hashable, ...], content: Any) -> Any:
         """Wait for an answer; called by the run itself.
 
         Args:
@@ -150,7 +151,7 @@ class Member:
 
 def run_in_lockstep(
     members: Collection[Member],
-    answer: Callable[[Hashable, list[tuple[Member, Any]]], list[Answer]],
+    answer: Callable[[tuple[Hashable, ...], list[tuple[Member, Any]]], list[Answer]],
     between: Callable[[], object] = lambda: None,
 ) -> None:
     """Run all members to their ends; see their ``result`` and ``error``.
@@ -166,7 +167,7 @@ def run_in_lockstep(
     """
     handlers = signal_handlers()
     try:
-        stopped = False
+        stopped, turns = False, dict[Hashable, int]()
         while True:
             between()
             for member in [m for m in members if m.begins]:
@@ -178,12 +179,18 @@ def run_in_lockstep(
             waiting = [m for m in members if m.question is not None]
             if not waiting:
                 return
-            kinds: dict[Hashable, list[Member]] = {}
+            kinds: dict[tuple[Hashable, ...], list[Member]] = {}
             for member in waiting:
                 assert member.question is not None
                 kinds.setdefault(member.question.kind, []).append(member)
-            # The largest group; the others join it when they ask the same.
-            kind, group = max(kinds.items(), key=lambda item: len(item[1]))
+            turns = {team: turns.get(team, 0) for _, team, *_ in kinds}
+            team = min(turns, key=turns.__getitem__)
+            turns[team] = max(turns.values()) + 1
+            # Its largest group; the others join it when they ask the same.
+            kind, group = max(
+                (item for item in kinds.items() if item[0][1] == team),
+                key=lambda item: len(item[1]),
+            )
             try:
                 answers = answer(kind, [(m, m.question.content) for m in group if m.question])
             except BaseException as error:  # Ctrl-C while it computes
