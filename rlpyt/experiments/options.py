@@ -396,8 +396,11 @@ def _merged(old: Any, new: Any, name: str, kind: Any) -> Any:
     new = _checked(name, new, kind)
     if name == "algo":
         new = {key: with_start(value, old.get(key)) for key, value in new.items()}
-    if name == "agent.args":  # arguments of networks that are not given stay
-        both = [key for key in new if isinstance(old.get(key), dict) and isinstance(new[key], dict)]
+    if name in ("algo", "agent.args"):
+        # Arguments of networks, and of the same optimizer, that are not given stay.
+        same = new.get("OptimCls", old.get("OptimCls")) == old.get("OptimCls")
+        some = new if name == "agent.args" else ["optim_kwargs"] * same
+        both = [x for x in some if isinstance(old.get(x), dict) and isinstance(new.get(x), dict)]
         new = {**new, **{key: {**old[key], **new[key]} for key in both}}
     return {**old, **new} if get_origin(kind) is dict else new
 

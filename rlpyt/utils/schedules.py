@@ -102,10 +102,14 @@ def with_start(value: Any, start: Any) -> Any:
 
     Args:
         value: value of a setting.
-        start: the value that it replaces; the initial value if it is a number.
+        start: the value that it replaces: the initial value, or a schedule that begins with it.
     """
+    if value not in (*SHAPES,):
+        return value
+    if isinstance(start, str | list | tuple) and start not in (*SHAPES,):
+        start = schedule_of("start", start)(0.0)
     number = isinstance(start, int | float) and not isinstance(start, bool)
-    return f"{value}:{start}" if number and value in (*SHAPES,) else value
+    return f"{value}:{start}" if number else value
 
 
 def _points(pairs: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:

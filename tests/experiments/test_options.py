@@ -28,6 +28,34 @@ def test_updates_are_nested_and_leave_the_rest(options):
     assert options.steps != 7
 
 
+def test_optimizer_arguments_are_merged_into_those_of_the_same_optimizer(options):
+    options = options.updated({"algo": {"OptimCls": "Adam", "optim_kwargs": {"betas": (0.5, 0.9)}}})
+    more = {"optim_kwargs": {"eps": 1e-5}}
+    assert options.updated({"algo": more}).algo["optim_kwargs"] == {
+        "betas": (0.5, 0.9),
+        "eps": 1e-5,
+    }
+    other = options.updated({"algo": {"OptimCls": "RMSprop", **more}})
+    assert other.algo["optim_kwargs"] == {"eps": 1e-5}
+    assert options.updated({"algo": {"optim_kwargs": None}}).algo["optim_kwargs"] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (0.5, "cosine:0.5"),
+        ("linear:0.2", "cosine:0.2"),
+        ("cosine:0.2:0.1", "cosine:0.2"),
+        ([(0, 0.3), (1, 0.1)], "cosine:0.3"),
+        ("linear", "cosine"),
+        (None, "cosine"),
+    ],
+)
+def test_a_shape_without_a_number_begins_as_before(options, before, after):
+    options = options.updated({"algo": {"learning_rate": before}})
+    assert options.updated({"algo": {"learning_rate": "cosine"}}).algo["learning_rate"] == after
+
+
 @pytest.mark.parametrize("seconds", [60, np.int64(60), np.float32(60)])
 def test_whole_numbers_are_numbers(options, seconds):
     changed = options.updated({"sampler": {"env_timeout": seconds}, "on_fault": {"backoff_s": 2}})
