@@ -63,7 +63,7 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         TypeError: no agent supports these spaces.
         ValueError: the agent does not support an option, or options contradict each other.
     """
-    from rlpyt.agents.pg.vector import agent_for
+    from rlpyt.agents.pg.vector import agent_class_for
     from rlpyt.agents.spaces import is_discrete, is_image
 
     agent = options.agent
@@ -98,8 +98,8 @@ def build_agent(options: RunOptions, env_spaces: Any) -> Any:
         return _evolution_agent(options, leaf_shapes(env_spaces.observation.shape))
     for_atari = image and is_discrete(env_spaces.action)
     model_kwargs = _model_kwargs(options, "fc_sizes" if for_atari else "hidden_sizes")
-    kwargs = {**dict(chosen.args), **_groups(options), **_model_class(options)}
-    return agent_for(env_spaces, recurrent=chosen.has_memory, model_kwargs=model_kwargs, **kwargs)
+    cls = agent_class_for(env_spaces, recurrent=chosen.has_memory)
+    return cls(model_kwargs=model_kwargs, **_agent_kwargs(options, cls))
 
 
 def _custom_agent(options: RunOptions) -> Any:

@@ -148,16 +148,21 @@ def agent_for(env_spaces: EnvSpaces, recurrent: bool = False, **kwargs: Any) -> 
     Raises:
         TypeError: no ready agent fits the spaces.
     """
+    return agent_class_for(env_spaces, recurrent)(**kwargs)
+
+
+def agent_class_for(env_spaces: EnvSpaces, recurrent: bool = False) -> Any:
+    """Return the class of `agent_for`."""
     if is_composite(env_spaces.action.shape):
         action_parts(env_spaces.action)  # raises TypeError for unsupported parts
-        return (JointLstmAgent if recurrent else JointMlpAgent)(**kwargs)
+        return JointLstmAgent if recurrent else JointMlpAgent
     if is_discrete(env_spaces.action):
         if is_image(env_spaces.observation):
             from rlpyt.agents.pg.atari import AtariFfAgent, AtariLstmAgent
 
-            return (AtariLstmAgent if recurrent else AtariFfAgent)(**kwargs)
-        return (CategoricalLstmAgent if recurrent else CategoricalMlpAgent)(**kwargs)
+            return AtariLstmAgent if recurrent else AtariFfAgent
+        return CategoricalLstmAgent if recurrent else CategoricalMlpAgent
     if choices_of(env_spaces.action) is not None:
-        return (MultiCategoricalLstmAgent if recurrent else MultiCategoricalMlpAgent)(**kwargs)
+        return MultiCategoricalLstmAgent if recurrent else MultiCategoricalMlpAgent
     box_size(env_spaces.action)  # raises TypeError for other spaces
-    return (GaussianLstmAgent if recurrent else GaussianMlpAgent)(**kwargs)
+    return GaussianLstmAgent if recurrent else GaussianMlpAgent
