@@ -865,7 +865,8 @@ class ReplayAlgo(HindsightSettings):
                 "The checkpoint has no replay (save_replay), or one of another kind of device: "
                 f"{self.min_steps_learn:,} steps are collected before learning continues."
             )
-        self._set_new_priority(state.get("new_priority", self.new_priority))
+        saved = state.get("new_priority", self.new_priority)
+        self._set_new_priority(self.default_priority or saved)
         steps, postponed = state.get("steps_counted", 0), state.get("updates_postponed", 0)
         check_range("steps_counted", steps, 0, 2**53)
         self.schedule.steps = steps
@@ -923,11 +924,11 @@ def final_goals(env: Any) -> torch.Tensor:
 
 
 def subsample(values: torch.Tensor, most: int = 8) -> Sequence[float]:
-    """Return about ``most`` of the values, evenly spaced."""
+    """Return about ``most`` of the values, evenly spaced; without NaN, which do not count."""
     if values.dim() == 0:
         return [values.item()]
     flat = values.flatten()
     stride = max(1, len(flat) // most)
-    if len(flat) <= FEW and flat.device.type == "cpu":
-        return flat.tolist()[::stride]  # type: ignore[no-any-return]
-    return flat[::stride].tolist()  # type: ignore[no-any-return]
+    few = len(flat) <= FEW and flat.device.type == "cpu"
+    chosen = flat.tolist()[::stride] if few else flat[::stride].tolist()
+    return [x for x in chosen if not math.isnan(x)]

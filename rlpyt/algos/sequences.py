@@ -113,10 +113,6 @@ class ReplayedTransitions:
         """Return the valid actions of the next states, [B, A]; ``None``: all."""
         return action_mask_of(self.next.inputs.observation)
 
-    def without_invalid(self, x: Tensor) -> Tensor:
-        """Set entries [B] that do not count to zero."""
-        return x
-
 
 class SequenceRows:
     """Rows of sequences at which networks are evaluated.
@@ -234,10 +230,6 @@ class ReplayedSequences:
     def next_mask(self) -> Any:
         """Return the valid actions of the next states, [T, B, A]; ``None``: all."""
         return self.next.rows(action_mask_of(self.packed.observation))
-
-    def without_invalid(self, x: Tensor) -> Tensor:
-        """Set entries [T, B] that do not count to zero."""
-        return x * self.valid
 
     def run(self, network: Any, *args: Any) -> Any:
         """Return a network's outputs for all packed rows, see `SequenceRows`."""

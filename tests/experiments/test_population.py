@@ -239,6 +239,40 @@ def test_each_agent_has_its_own_settings(tmp_path, name):
     assert {x.updates for *_, x in hook.finals} == {x.updates for x in expected}
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [({"delta_clip": 1.0}, {"delta_clip": 0.01}), ({"munchausen": 0.9}, {"munchausen": 0.5})],
+)
+def test_numbers_of_losses_of_deep_q_learning_differ(tmp_path, changes, recwarn):
+    runs = [
+        options_for("dqn", algo={"replay_ratio": 4, "optim_kwargs": {"eps": 0.1}, **own})
+        for own in changes
+    ]
+    assert_each_equals_its_own(tmp_path, runs)
+    assert not [w for w in recwarn if "one agent after the other" in str(w.message)]
+
+
+def test_agents_that_are_computed_apart_take_turns(tmp_path):
+    """Two networks of one size and one of another, of which none waits for all others' ends."""
+    seen = []
+
+    class Order(Hook):
+        def on_iteration(self, runner, itr):
+            seen.append((runner.seed, itr))
+
+    sizes = [[8], [8], [16]]
+    runs = {
+        tmp_path / f"run_{i}": options_for("ppo", i, agent={"hidden_sizes": size})
+        for i, size in enumerate(sizes)
+    }
+    train_population(runs, hooks=[Order()])
+    assert len(seen) == 12
+    ends = {seed: max(i for i, (own, _) in enumerate(seen) if own == seed) for seed in range(3)}
+    begins = {seed: min(i for i, (own, _) in enumerate(seen) if own == seed) for seed in range(3)}
+    assert max(begins.values()) < min(ends.values())
+    assert all(itr == n // 3 for n, (_, itr) in enumerate(seen))
+
+
 def test_some_of_several_agents_stop_their_updates_early(tmp_path):
     runs = [options_for("ppo", seed, algo={"target_kl": 0.002}, steps=512) for seed in range(4)]
     assert_each_equals_its_own(tmp_path, runs)

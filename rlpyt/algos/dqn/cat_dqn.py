@@ -34,6 +34,7 @@ class CategoricalDQN(DQN):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.warn_of_unused(("delta_clip",), "the loss is a cross entropy")
         check_range("V_max", self.V_max, self.V_min, open_low=True, finite=True)
 
     def _set_schedules(self) -> None:
@@ -50,7 +51,7 @@ class CategoricalDQN(DQN):
 
         Returns:
             Loss (a scalar), and KL divergences, [B] or [batch_T, B], for priorities, without
-            gradient.
+            gradient; NaN in steps that do not count.
         """
         steps = self.replayed(samples)
         p = select_at_indexes(steps.action, steps.now(self.agent))
@@ -64,4 +65,4 @@ class CategoricalDQN(DQN):
             projected = project_onto_atoms(next_p, steps.return_, steps.discount_n, z)
         self.record(q=only_valid(p.detach() @ z, steps.valid))
         losses, kl = categorical_loss(p, projected, EPS)
-        return self.weighted_mean(losses, samples, steps.valid), steps.without_invalid(kl)
+        return self.weighted_mean(losses, samples, steps.valid), only_valid(kl, steps.valid)

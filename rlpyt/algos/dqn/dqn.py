@@ -152,7 +152,7 @@ class DQN(ReplayAlgo):
 
         Returns:
             Loss (a scalar), and absolute TD errors, [B] or [batch_T, B], at most ``delta_clip``,
-            without gradient.
+            without gradient; NaN in steps that do not count.
         """
         steps = self.replayed(samples)
         values = steps.now(self.agent)
@@ -162,7 +162,7 @@ class DQN(ReplayAlgo):
         self.record(q=only_valid(q, steps.valid))
         delta = target - q
         loss = self.weighted_mean(huber(delta, self.delta_clip), samples, steps.valid)
-        return loss, steps.without_invalid(self.clip(delta.detach().abs()))
+        return loss, only_valid(self.clip(delta.detach().abs()), steps.valid)
 
     def _greedy_target(self, steps: Any, values: torch.Tensor) -> torch.Tensor:
         """Return the targets of replayed steps, from the value of the best next action."""
@@ -181,9 +181,9 @@ class DQN(ReplayAlgo):
             next_q, now_q = target_q, now.shared(self.agent.target)
         next_policy = scaled_log_policy(next_q, tau, steps.next_mask)
         policy = scaled_log_policy(now_q, tau, now.rows(action_mask_of(now.inputs.observation)))
-        bonus = select_at_indexes(steps.action, policy).clamp(self.munchausen_clip, 0)
+        bonus = select_at_indexes(steps.action, policy).clamp(min=self.munchausen_clip)
         return self.target_of(
-            steps.return_ + float(self.munchausen or 0) * bonus,
+            steps.return_ + self.munchausen * bonus.clamp(max=0),  # type: ignore[operator]
             steps.discount_n,
             soft_value(target_q, next_policy, tau),
         )

@@ -58,10 +58,17 @@ def greedy_row(next_rows: Tensor, next_q: Tensor, mask: Tensor | None = None) ->
     return next_rows.gather(-2, best.expand(*best.shape[:-1], next_rows.shape[-1])).squeeze(-2)
 
 
-def huber(x: Tensor, clip: float | None) -> Tensor:
-    """Return the Huber loss: x^2 / 2 up to ``clip``, linear beyond; ``None``: always x^2 / 2."""
+def huber(x: Tensor, clip: float | Tensor | None) -> Tensor:
+    """Return the Huber loss: x^2 / 2 up to ``clip``, linear beyond; ``None``: always x^2 / 2.
+
+    A tensor is the number of one of many agents.
+    """
     if clip is None:
         return 0.5 * x * x
+    if isinstance(clip, Tensor):
+        size = x.abs()
+        near = size.clamp(max=clip)
+        return near * (size - 0.5 * near)
     loss = nn.functional.huber_loss(x, torch.zeros_like(x), reduction="none", delta=clip)
     return loss  # type: ignore[no-any-return]
 

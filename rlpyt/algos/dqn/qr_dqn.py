@@ -68,7 +68,7 @@ class QRDQN(DQN):
         losses = quantile_huber_loss(quantiles, tau, target, self.delta_clip)
         q = quantiles.detach().mean(-1)
         self.record(q=only_valid(q, steps.valid))
-        td_abs_errors = steps.without_invalid((target.mean(-1) - q).abs())
+        td_abs_errors = only_valid((target.mean(-1) - q).abs(), steps.valid)
         return self.weighted_mean(losses, samples, steps.valid), td_abs_errors
 
 

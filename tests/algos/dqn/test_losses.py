@@ -38,6 +38,14 @@ def test_greedy_row_is_that_of_the_best_action(lead):
         assert torch.equal(out[where], rows[where][int(q[where].argmax())])
 
 
+def test_huber_of_a_tensors_clip_is_that_of_the_number():
+    x = torch.linspace(-3, 3, 13, requires_grad=True)
+    losses = [huber(x, clip) for clip in (1.5, torch.tensor(1.5))]
+    slopes = [torch.autograd.grad(loss.sum(), x)[0] for loss in losses]
+    for one, other in (losses, slopes):
+        torch.testing.assert_close(one, other)
+
+
 def test_huber_by_hand():
     x = torch.tensor([-3.0, -1.0, 0.0, 0.5, 4.0], requires_grad=True)
     out = huber(x, 2.0)

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from rlpyt.agents.dqn.atari.atari_dqn_agent import AtariDqnAgent
 from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
-from rlpyt.algos.dqn.dqn import DQN
+from rlpyt.algos.dqn.dqn import DQN, OptInfo
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.envs.toy import CountEnv
 from rlpyt.replays.sequence.frame import UniformSequenceReplayFrameBuffer
@@ -146,7 +146,8 @@ def by_stepping(kind, batch, algo):
         losses = losses * batch.is_weights
     loss = (losses * counted).sum() / counted.sum()
     mean = errors.sum(0) / counted.sum(0).clamp(min=1)
-    return loss, errors, ETA * errors.amax(0) + (1 - ETA) * mean, crossed
+    shown = torch.where(counted > 0, errors, torch.nan)
+    return loss, shown, ETA * errors.amax(0) + (1 - ETA) * mean, crossed
 
 
 def check_against_stepping(kind, algo, monkeypatch):
@@ -156,7 +157,7 @@ def check_against_stepping(kind, algo, monkeypatch):
         patch.setattr(torch, "rand", fractions)
         loss, errors = algo.loss(batch)
     expected = by_stepping(kind, batch, algo)
-    assert torch.allclose(errors, expected[1], atol=1e-4, rtol=1e-4)
+    assert torch.allclose(errors, expected[1], atol=1e-4, rtol=1e-4, equal_nan=True)
     assert torch.allclose(loss, expected[0], rtol=1e-4)
     assert torch.allclose(algo.priorities(errors, batch), expected[2], atol=1e-4, rtol=1e-4)
     assert loss.requires_grad and not errors.requires_grad
@@ -190,6 +191,11 @@ def test_void_rows_do_not_count(kind, monkeypatch):
     fill(algo, sampler, batches=12)
     batch, _ = check_against_stepping(kind, algo, monkeypatch)
     assert batch.void[4:12].any() and not batch.void[0].any()
+    opt_info = OptInfo([], [], [])
+    errors = algo.loss(batch)[1]
+    algo.append_opt_info_(opt_info, None, None, errors)
+    recorded = errors.flatten()[:: errors.numel() // 8]
+    assert opt_info.tdAbsErr == recorded[~recorded.isnan()].tolist()
 
 
 class Forgetful(Tiny):

@@ -358,6 +358,10 @@ def test_new_samples_rank_first_unless_told_otherwise(given):
     prepared(resumed, AGENTS["dqn"]())
     resumed.load_state_dict(algo.state_dict())
     assert resumed.replay_buffer.default_priority == resumed.new_priority == greatest
+    other = DQN(default_priority=0.5, **settings, **SMALL)
+    prepared(other, AGENTS["dqn"]())
+    other.load_state_dict(algo.state_dict())
+    assert other.replay_buffer.default_priority == other.new_priority == 0.5
 
 
 def test_clipped_errors_bound_the_priority_of_new_samples():
