@@ -36,7 +36,7 @@ from rlpyt.utils.collections import AttrDict, NamedArrayTuple
 from rlpyt.utils.completion import warn_of_lost_state
 from rlpyt.utils.names import warn_if_meant
 from rlpyt.utils.recorded import Recorded
-from rlpyt.utils.schedules import Decay, schedule_of
+from rlpyt.utils.schedules import Decay, Piecewise, schedule_of
 from rlpyt.utils.seed import torch_state
 
 
@@ -176,10 +176,11 @@ class RlAlgorithm(Recorded):
         """Let a setting follow a function of the progress.
 
         Raises:
-            TypeError, ValueError: its first or last value, or the current one, is invalid.
+            TypeError, ValueError: a value at an end or a point, or the current one, is invalid.
         """
         value_at = partial(checked_value, type(self), name, schedule)
-        for progress in (0.0, 1.0):
+        points = schedule.points if isinstance(schedule, Piecewise) else ()
+        for progress in (0.0, *(progress for progress, _ in points), 1.0):
             value_at(progress)
         # The values of a `Decay` are between the first and the last one.
         bounded = type(schedule) is Decay

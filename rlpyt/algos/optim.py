@@ -47,6 +47,7 @@ class ParameterGroup:
         names: parameter names, for messages.
         rate: name of the learning rate, a setting.
         vectors: parameters to project to a constant length after each step.
+        decays: False for parameters that are no weights, so that weight decay spares them.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ParameterGroup:
     names: dict[torch.nn.Parameter, str] = field(default_factory=dict)
     rate: str = RATE
     vectors: list[Vectors] = field(default_factory=list)
+    decays: bool = True
 
     def norms(self) -> torch.Tensor | None:
         """Return the gradient norms, [1] or [E], or ``None`` without gradients."""
@@ -132,19 +134,26 @@ class GradientStep:
                 f"{OptimCls.__name__} keeps statistics of rows and columns, which would mix the "
                 f"networks that share one model here ({', '.join(joined)}). Use another OptimCls."
             )
-        # Consecutive networks with the same rate are a parameter group of the optimizer. A rate of
-        # 0, as at the start of a schedule, is set below: it would hide the shares of groups.
+        # Consecutive networks with the same rate and decay are a parameter group of the optimizer.
+        # A rate of 0, as at the start of a schedule, is set below: it would hide shares of groups.
         starts = {rate: value or 1.0 for rate, value in self._rates.items()}
         trained = [network for network in groups if network.parameters]
-        names_of_rates = [rate for rate, _ in groupby(trained, lambda network: network.rate)]
-        first = starts[names_of_rates[0]]
+        decay = _weight_decay(OptimCls, kwargs)
+
+        def kind(network: ParameterGroup) -> tuple[str, bool]:
+            return network.rate, network.decays or not decay
+
+        kinds = [(key, list(members)) for key, members in groupby(trained, kind)]
+        first_rate = kinds[0][0][0]
+        first = starts[first_rate]
         exclude_compiler()
         try:
             parts: Any = self.parameters
-            if len(names_of_rates) > 1:
+            if len(kinds) > 1:
                 parts = [
                     {"params": [p for n in members for p in n.parameters], "lr": starts[rate]}
-                    for rate, members in groupby(trained, lambda network: network.rate)
+                    | ({} if decays else {"weight_decay": 0.0})
+                    for (rate, decays), members in kinds
                 ]
             self.optimizer = OptimCls(parts, lr=first, **kwargs)
         except (TypeError, ValueError) as error:
@@ -155,7 +164,7 @@ class GradientStep:
         rate_of = {p: network.rate for network in trained for p in network.parameters}
         built = self.optimizer.param_groups
         self._group_rates = [
-            next((rate_of[p] for p in group["params"] if p in rate_of), names_of_rates[0])
+            next((rate_of[p] for p in group["params"] if p in rate_of), first_rate)
             for group in built
         ]
         self._shares = [group["lr"] / starts[n] for n, group in zip(self._group_rates, built)]
@@ -392,6 +401,13 @@ def is_optimizer(OptimCls: Any, *classes: type[Any]) -> bool:
     """Return True if OptimCls, or the class of a partial, is a subclass of one of ``classes``."""
     OptimCls = getattr(OptimCls, "func", OptimCls)
     return isinstance(OptimCls, type) and issubclass(OptimCls, classes)
+
+
+def _weight_decay(OptimCls: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Return the weight decay of an optimizer with these arguments; 0 if it is not known."""
+    known = inspect.signature(OptimCls).parameters if isinstance(OptimCls, type) else {}
+    default = known["weight_decay"].default if "weight_decay" in known else 0
+    return kwargs.get("weight_decay", default)
 
 
 def checked_arguments(OptimCls: Any, optim_kwargs: dict[str, Any] | None) -> dict[str, Any]:

@@ -432,6 +432,7 @@ def test_without_an_initial_value_a_schedule_starts_at_the_default():
         (dict(learning_rate="linear:x"), "learning_rate='linear:x'"),
         (dict(learning_rate="linear:1:2:3"), "learning_rate='linear:1:2:3'"),
         (dict(learning_rate="linear:-1"), "learning_rate=-1.0 .* progress of 0"),
+        (dict(learning_rate=[(0, 0.1), (0.4, -0.1), (1, 0.1)]), "=-0.1 .* progress of 0.4"),
         (dict(learning_rate=lambda progress: -progress), "learning_rate=-1.0 .* progress of 1"),
         (dict(learning_rate=lambda progress: math.nan), "learning_rate=nan"),
         (dict(learning_rate=[(0.5, 1.0), (0.2, 1.0)]), "increases"),

@@ -85,6 +85,7 @@ class QpgAlgo(ReplayAlgo):
         parameters: Iterable[torch.nn.Parameter],
         n_members: int | None = None,
         rate: str = RATE,
+        decays: bool = True,
     ) -> ParameterGroup:
         """Return the `ParameterGroup` of one network.
 
@@ -92,7 +93,7 @@ class QpgAlgo(ReplayAlgo):
             name: name of the network.
             module: module of the parameters, or ``None``.
             parameters: parameters of the network; those that require no gradient are skipped.
-            n_members: see `ParameterGroup`.
+            n_members, decays: see `ParameterGroup`.
             rate: setting with the learning rate of the network.
         """
         names: dict[torch.nn.Parameter, str] = {}
@@ -104,7 +105,7 @@ class QpgAlgo(ReplayAlgo):
         trained = [p for p in parameters if p.requires_grad]
         found = [] if module is None else unit_vectors(module)
         vectors = [v for v in found if all(x.requires_grad for x in v.tensors)]
-        return ParameterGroup(name, trained, n_members, names, rate, vectors)
+        return ParameterGroup(name, trained, n_members, names, rate, vectors, decays)
 
     def add_step(self, name: str, networks: Sequence[ParameterGroup]) -> None:
         """Add an optimizer of these networks, with the learning rates that they name."""

@@ -167,7 +167,13 @@ class SAC(QpgAlgo):
         if self.fixed_alpha is not None:
             names = ("target_entropy", "entropy_share", "initial_alpha", "alpha_learning_rate")
             self.warn_of_unused(names, "fixed_alpha is given")
+        if not agent.has_target_critics:
+            why = "the agent has no target networks of its critics"
+            self.warn_of_unused(("target_update_tau", "target_update_interval"), why)
+        if self.target_entropy != "auto":
+            self.warn_of_unused(("entropy_share", "box_entropy"), "target_entropy is given")
         if agent.parts is None:
+            self.warn_of_unused(("entropy_share",), "the action has no discrete part")
             return
         if self.action_prior != "uniform":
             raise ValueError(
@@ -252,7 +258,8 @@ class SAC(QpgAlgo):
         networks = [self.network("pi", agent.model, agent.pi_parameters()), *self._critics()]
         if self.fixed_alpha is None:
             rate = self._rate("alpha_learning_rate")
-            networks.append(self.network("alpha", None, [self.log_alpha], rate=rate))
+            alpha = self.network("alpha", None, [self.log_alpha], rate=rate, decays=False)
+            networks.append(alpha)
         return networks
 
     def _critics(self) -> list[ParameterGroup]:

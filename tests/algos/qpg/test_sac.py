@@ -12,6 +12,7 @@ import torch
 from rlpyt.agents.dqn.vector import DqnMlpAgent, R2d1LstmAgent
 from rlpyt.agents.pg.vector import GaussianMlpAgent
 from rlpyt.agents.qpg.ddpg_agent import DdpgAgent
+from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.qpg.base import frozen
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.losses import categorical_target
@@ -159,6 +160,23 @@ def test_the_first_temperature_is_as_chosen():
     fill(algo, prepared(algo, AGENTS["sac"]()))
     assert float(algo.alpha) == pytest.approx(0.01)
     assert one_update(algo).alpha[0] == pytest.approx(0.01 * math.exp(-0.1))  # a step of Adam
+
+
+@pytest.mark.parametrize(
+    "settings", [dict(OptimCls=torch.optim.AdamW), dict(optim_kwargs=dict(weight_decay=0.5))]
+)
+def test_weight_decay_spares_the_temperature(settings):
+    algo = SAC(initial_alpha=0.01, **settings, **SMALL)
+    fill(algo, prepared(algo, AGENTS["sac"]()))
+    network, temperature = algo.steps["all"].optimizer.param_groups
+    assert network["weight_decay"] > 0 == temperature["weight_decay"]
+    assert temperature["params"] == [algo.log_alpha]
+
+
+def test_without_weight_decay_all_parameters_are_one_group():
+    algo = SAC(**SMALL)
+    prepared(algo, AGENTS["sac"]())
+    assert len(algo.steps["all"].optimizer.param_groups) == 1
 
 
 def test_fixed_alpha_stays():
@@ -593,12 +611,22 @@ def test_as_many_quantiles_dropped_as_there_are_is_refused(n_quantiles):
         (dict(fit_returns=False), "normalize_reward is False"),
         (dict(target_entropy=-1.0, fixed_alpha=0.2), "fixed_alpha is given"),
         (dict(alpha_learning_rate=1e-4, fixed_alpha=0.2), "fixed_alpha is given"),
+        (dict(box_entropy=-0.5, target_entropy=-1.0), "target_entropy is given"),
+        (dict(entropy_share=0.7), "the action has no discrete part"),
     ],
 )
 def test_settings_that_these_critics_do_not_need_are_named(settings, why):
     (name, value), *_ = settings.items()
     with pytest.warns(UserWarning, match=f"{name}={value} of SAC has no effect, since {why}"):
         SAC(**SMALL, **settings).check_parts(AGENTS["sac"]())
+
+
+def test_settings_of_target_networks_need_them():
+    with pytest.warns(UserWarning, match="target_update_tau=0.1 .* no target networks"):
+        agent = AGENTS["sac"](target_critics=False)
+        SAC(joint_critics=True, target_update_tau=0.1, **SMALL).check_parts(agent)
+    with pytest.warns(UserWarning, match="delta_clip=2.0 of CategoricalDQN has no effect"):
+        CategoricalDQN(delta_clip=2.0)
 
 
 def test_atoms_and_normalized_rewards_need_their_bounds(recwarn):
