@@ -47,7 +47,7 @@ def sampling(network: str, B: int, deterministic: bool) -> Workload:
     try:
         sampler.initialize(make_agent(), seed=0)
         for itr in itertools.count():
-            sampler.obtain_samples(itr)  # the first batch includes the test of faster calls
+            sampler.obtain_samples(itr)
             yield Progress(T * B, None)
     finally:
         sampler.shutdown()

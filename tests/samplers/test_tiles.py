@@ -11,17 +11,15 @@ from rlpyt.agents.pg.vector import (
     CategoricalLstmAgent,
     CategoricalMlpAgent,
     GaussianMlpAgent,
-    agent_for,
 )
 from rlpyt.agents.qpg.sac_agent import SacAgent
-from rlpyt.envs.gym import GymEnvWrapper, make
+from rlpyt.envs.gym import make
 from rlpyt.samplers import tiles
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.tiles import TILE, TiledAgent
-from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of, torchify_buffer
-from tests.masked_env import MaskedEnv
+from rlpyt.utils.buffer import buffer_func, leaves_of
 from tests.parts import ShapedCountEnv
 from tests.samplers.test_matrix import collector_of
 
@@ -93,20 +91,18 @@ def test_every_layout_gives_the_same_bits(name, layouts):
         assert_same_bits(serial, collect(SamplerCls, make_agent(), workers, **kwargs))
 
 
-def tried(agent, ranks):
-    """The calls that are made for these environments, after a trial."""
+def act(agent, ranks):
+    """Take one step for these environments."""
     agent.initialize(make("CartPole-v1").spaces, env_ranks=list(ranks))
     agent.sample_mode(0)
     own = TiledAgent(agent, list(ranks))
     n = len(ranks)
-    inputs = torch.zeros(n, 4), torch.zeros(n, dtype=torch.long), torch.zeros(n)
     own.set_noise(torch.rand(n, *agent.noise_spec.shape))
-    own.step(*inputs)
-    return own._plans["step"]
+    return own.step(torch.zeros(n, 4), torch.zeros(n, dtype=torch.long), torch.zeros(n))
 
 
-def test_the_reference_puts_an_environment_where_its_rank_says():
-    tiles_of = lambda ranks: tiles._reference_tiles(list(ranks), 3)
+def test_an_environment_is_in_the_row_that_its_rank_says():
+    tiles_of = lambda ranks: tiles.tiles_of(list(ranks), 3)
     (one,) = tiles_of(range(8, 11))
     assert one.env_idxs.tolist() == [0, 1, 2, 2, 2, 2, 2, 2] and one.kept_rows.tolist() == [0, 1, 2]
     assert one.rows == (3, 4, 5, 5, 5, 5, 5, 5) and not one.whole
@@ -117,66 +113,22 @@ def test_the_reference_puts_an_environment_where_its_rank_says():
 
 
 class Uneven(torch.nn.Module):
-    """Rounds otherwise for other numbers of rows than 4 and 8, as a library's kernels may."""
+    """Rounds otherwise for other numbers of rows than 8, as a library's kernels may."""
 
     def __init__(self, observation_shape, output_size):
         super().__init__()
         self.bias = torch.nn.Parameter(torch.zeros(output_size))
 
     def forward(self, observation, prev_action, prev_reward):
-        x = observation[:, :1] * (1 if len(observation) in (4, 8) else 1 + 2**-20)
+        x = observation[:, :1] * (1 if len(observation) == 8 else 1 + 2**-20)
         return torch.softmax(x + self.bias, -1), x[:, 0]
 
 
-def test_only_calls_with_the_bits_of_the_reference_are_made():
-    sizes = [
-        [len(tile.env_idxs) for tile in tried(CategoricalMlpAgent(ModelCls=Uneven), ranks)]
-        for ranks in (range(1), range(3), range(4), range(5), range(16))
-    ]
-    assert sizes == [[4], [4], [4], [8], [8, 8]]
-
-
-class RarelyUneven(Uneven):
-    """Rounds otherwise in calls of two rows, for one row in fifty."""
-
-    def forward(self, observation, prev_action, prev_reward):
-        rare = (observation[:, 1:2] > 2.05) & (len(observation) == 2)
-        x = observation[:, :1] * torch.where(rare, 1 + 2**-20, 1.0)
-        return torch.softmax(x + self.bias, -1), x[:, 0]
-
-
-def test_rare_differences_of_few_rows_are_found():
-    (tile,) = tried(CategoricalMlpAgent(ModelCls=RarelyUneven), range(2))
-    assert len(tile.env_idxs) == 4
-
-
-def test_trials_are_the_same_in_every_run_and_no_mask_hides_differences(monkeypatch):
-    seen = []
-
-    def outcome(self, method, calls, inputs, *args):
-        seen.append([leaf.clone() for leaf in leaves_of(inputs)])
-        return found(self, method, calls, inputs, *args)
-
-    found = TiledAgent._outcome
-    monkeypatch.setattr(TiledAgent, "_outcome", outcome)
-    spaces = GymEnvWrapper(MaskedEnv()).spaces
-    for _ in range(2):
-        agent = agent_for(spaces)
-        agent.initialize(spaces)
-        agent.sample_mode(0)
-        n = 3
-        inputs = (
-            torchify_buffer(buffer_from_example(spaces.observation.null_value(), n)),
-            torch.zeros(n, dtype=torch.long),
-            torch.zeros(n),
-        )
-        TiledAgent(agent, range(n)).value(*inputs)
-        spaces.observation.sample()  # which moves the generators of spaces that are not seeded
-    one, other = seen[: len(seen) // 2], seen[len(seen) // 2 :]
-    assert all(torch.equal(x, y) for a, b in zip(one, other) for x, y in zip(a, b, strict=True))
-    at = spaces.observation.null_value()._fields.index("action_mask")
-    assert all((leaves[at] == 1).all() for leaves in one)
-    assert len({leaves[1 - at].numpy().tobytes() for leaves in one}) * n >= tiles.TRIED_ROWS
+@pytest.mark.parametrize("SamplerCls, workers", [(SerialSampler, 1), (CpuSampler, 4)])
+def test_every_call_has_the_same_number_of_rows(SamplerCls, workers):
+    batches, _ = collect(SamplerCls, CategoricalMlpAgent(ModelCls=Uneven), workers, evaluate=False)
+    for batch in batches:
+        assert np.array_equal(batch.agent.agent_info.value, batch.env.observation[..., 0])
 
 
 @pytest.mark.parametrize("mix", [lambda x: x.mean(0), lambda x: x[:1]], ids=["mean", "first"])
@@ -191,10 +143,10 @@ def test_a_model_that_mixes_rows_is_refused(mix):
             return torch.softmax(out[:, :-1], -1), out[:, -1]
 
     with pytest.raises(ValueError, match="other environments.*Categorical"):
-        tried(CategoricalMlpAgent(ModelCls=Mixing), range(4))
+        act(CategoricalMlpAgent(ModelCls=Mixing), range(4))
 
 
-def test_trial_changes_neither_agent_nor_random_numbers():
+def test_the_first_call_changes_neither_agent_nor_random_numbers():
     agent = CategoricalLstmAgent(model_kwargs=dict(lstm_size=8))
     agent.initialize(make("CartPole-v1").spaces)
     agent.sample_mode(0)
