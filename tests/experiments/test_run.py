@@ -82,10 +82,11 @@ TRAINED_SHAPES = [
 
 @pytest.mark.parametrize("algo, action", TRAINED_SHAPES)
 def test_actions_of_any_shape_and_dtype_are_trained_played_and_exported(algo, action, tmp_path):
-    replay = dict(min_steps_learn=16) if algo in ("sac", "td3", "ddpg") else {}
+    settings = dict(min_steps_learn=16) if algo in ("sac", "td3", "ddpg") else {}
+    settings |= dict(epochs=1, minibatches=1) if algo == "ppo" else {}
     kwargs = dict(env_args=dict(action=action), steps=32, progress=False, run_dir=tmp_path / "run")
     sampler = dict(kind="serial", batch_T=8, batch_B=2)
-    run = rlpyt.train(algo, ShapedEnv, sampler=sampler, **kwargs, **replay)
+    run = rlpyt.train(algo, ShapedEnv, sampler=sampler, **kwargs, **settings)
     env, own = ShapedEnv(action), run.env()
     observation, _ = env.reset()
     own.reset()
@@ -681,7 +682,7 @@ ON_PARTS = [("ppo", "discrete"), ("dqn", "discrete"), ("sac", "box")]
 @pytest.mark.parametrize("algo_name,action", ON_PARTS)
 def test_observations_of_several_parts_are_trained_on_and_played(algo_name, action, tmp_path):
     convolutions = dict(channels=[4], kernel_sizes=[3], strides=[1], feature_size=8)
-    replay = dict(batch_size=8, min_steps_learn=16, replay_size=100)
+    replay = dict(batch_size=8, replay_ratio=2, min_steps_learn=16, replay_size=100)
     options = tiny(
         "tests.parts_env:PartsEnv",
         algo_name,

@@ -171,7 +171,7 @@ if __name__ == "__main__":
     ).train()
     assert np.allclose(algo.clips, [0.1, 0.1, 0.1 * 2 / 3, 0.1 * 2 / 3, 0.1 / 3, 0.1 / 3])
 
-    algo = WatchedSAC(min_steps_learn=12, batch_size=8, replay_size=200)
+    algo = WatchedSAC(min_steps_learn=12, batch_size=8, replay_ratio=8, replay_size=200)
     algo.log_alphas = []
     agent = SacAgent(
         ModelCls=SquaredPi, QModelCls=SquaredQ,

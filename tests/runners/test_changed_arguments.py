@@ -1,5 +1,7 @@
 """Changes that hooks make to agents and their models act in all processes that choose actions."""
 
+import functools
+
 import gymnasium
 import numpy as np
 import pytest
@@ -69,11 +71,16 @@ def actions_of(runner):
 
 def dqn_run(Sampler=SerialSampler, hooks=(), agent=None, Runner=MinibatchRl, **kwargs):
     RUNS["changed"] = lambda: (
-        DQN(min_steps_learn=0, batch_size=8, replay_size=1000, eps_steps=10_000),
+        DQN(min_steps_learn=0, batch_size=8, replay_ratio=1, replay_size=1000, eps_steps=10_000),
         agent or DqnMlpAgent(model_kwargs=NARROW, eps_final_min=0.001, eps_final=0.4),
     )
     sampler = dict(deterministic_acting=True)
     return run("changed", Runner, Sampler, sampler=sampler, hooks=[*hooks], **kwargs)
+
+
+@functools.cache
+def unchanged_actions():
+    return actions_of(dqn_run())
 
 
 @pytest.mark.parametrize("Sampler", [CpuSampler, GpuSampler, AlternatingSampler])
@@ -82,8 +89,7 @@ def test_exploration_changed_in_a_hook_is_that_of_the_serial_sampler(Sampler):
     serial = dqn_run(hooks=hooks)
     there = dqn_run(Sampler, hooks, affinity=CPU)
     assert (actions_of(serial) == actions_of(there)).all()
-    unchanged = actions_of(dqn_run())
-    assert (actions_of(serial) != unchanged).any()
+    assert (actions_of(serial) != unchanged_actions()).any()
 
 
 def test_each_changed_epsilon_acts_and_the_mean_is_logged():
@@ -92,14 +98,18 @@ def test_each_changed_epsilon_acts_and_the_mean_is_logged():
         runner = dqn_run(CpuSampler, hooks, affinity=CPU)
         return runner.agent.statistics(runner.algo._itr)["Epsilon"]
 
-    least = mean(eps_init=0.0)
-    assert mean(eps_init=0.5) == pytest.approx(0.5 / 1.0 * (mean() - least) + least)
-    assert mean(eps_final=0.001) < mean()
+    least, unchanged = mean(eps_init=0.0), mean()
+    assert mean(eps_init=0.5) == pytest.approx(0.5 / 1.0 * (unchanged - least) + least)
+    assert mean(eps_final=0.001) < unchanged
 
 
 @pytest.mark.parametrize(
     "Sampler, affinity",
-    [(AsyncSerialSampler, None), (AsyncCpuSampler, TWO), (AsyncGpuSampler, ONE)],
+    [
+        (AsyncSerialSampler, None),
+        (AsyncCpuSampler, TWO),
+        pytest.param(AsyncGpuSampler, ONE, marks=pytest.mark.slow),
+    ],
 )
 def test_an_argument_of_a_users_agent_reaches_asynchronous_samplers(Sampler, affinity):
     def agent():
@@ -160,7 +170,7 @@ def test_a_misspelt_argument_is_said_to_change_nothing():
     with pytest.warns(UserWarning, match="no argument eps_finall,.*: eps_final") as caught:
         changed = dqn_run(hooks=hooks)
     assert sum("has no argument" in str(w.message) for w in caught) == 1
-    assert (actions_of(changed) == actions_of(dqn_run())).all()
+    assert (actions_of(changed) == unchanged_actions()).all()
 
 
 class ChangeModel(Hook):
@@ -189,7 +199,7 @@ def test_workers_act_with_parameters_whose_tensors_were_replaced(change):
     serial = dqn_run(hooks=[ChangeModel(change)])
     workers = dqn_run(CpuSampler, [ChangeModel(change)], affinity=CPU)
     assert (actions_of(serial) == actions_of(workers)).all()
-    assert (actions_of(serial) != actions_of(dqn_run())).any()
+    assert (actions_of(serial) != unchanged_actions()).any()
 
 
 class WithTemperature(torch.nn.Module):
@@ -235,15 +245,27 @@ def replace_module(model):
     model.bound = torch.nn.Tanh()
 
 
+CHANGES = {
+    "temperature": set_temperature,
+    "a forward hook": add_hook,
+    "a module": replace_module,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_does_not_reach_acting_processes_is_said(name):
+    with pytest.warns(UserWarning, match=f"^{name} of the agent's model, WithTemperature"):
+        changed_model_run(CHANGES[name], affinity=CPU)
+
+
 @pytest.mark.parametrize(
-    "change, name",
-    [(set_temperature, "temperature"), (add_hook, "a forward hook"), (replace_module, "a module")],
+    "name",
+    [x if x == "temperature" else pytest.param(x, marks=pytest.mark.slow) for x in CHANGES],
 )
-def test_what_does_not_reach_acting_processes_is_said(change, name):
+def test_what_does_not_reach_asynchronous_processes_is_said(name):
+    kwargs = dict(Runner=AsyncRl, affinity=TWO, max_lead=0)
     with pytest.warns(UserWarning, match=f"^{name} of the agent's model, WithTemperature"):
-        changed_model_run(change, affinity=CPU)
-    with pytest.warns(UserWarning, match=f"^{name} of the agent's model, WithTemperature"):
-        changed_model_run(change, AsyncCpuSampler, Runner=AsyncRl, affinity=TWO, max_lead=0)
+        changed_model_run(CHANGES[name], AsyncCpuSampler, **kwargs)
 
 
 def test_a_model_of_other_shapes_is_refused():

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 EVERY_40TH = dict(at=40, length=9, end="alternate")
 CASES = {
-    "ppo": {},
+    "ppo": dict(epochs=1, minibatches=1),
     "a2c-lstm": dict(memory="lstm"),
     "a2c": dict(normalize_reward=True, normalize_observation=True),
     "vtrace": {},
-    "dqn": dict(prioritized_replay=True, n_step_return=3, min_steps_learn=64),
+    "dqn": dict(prioritized_replay=True, n_step_return=3, min_steps_learn=64, replay_ratio=2),
     "r2d1": dict(min_steps_learn=64),
-    "sac": dict(min_steps_learn=64, batch_size=16, replay_ratio=4),
+    "sac": dict(min_steps_learn=64, batch_size=16, replay_ratio=1),
 }
 
 

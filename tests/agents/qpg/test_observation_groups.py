@@ -110,7 +110,7 @@ def test_on_the_command_line(tmp_path):
     run = rlpyt.train(
         "sac", "tests.groups_env:GroupsEnv", steps=64, run_dir=tmp_path / "run", agent=agent,
         env_args=dict(action="box"), sampler=SERIAL, min_steps_learn=32, replay_size=1000,
-        batch_size=8, video=False, eval_episodes=1, progress=False,
+        batch_size=8, replay_ratio=2, video=False, eval_episodes=1, progress=False,
     )  # fmt: skip
     run.export(tmp_path / "policy.pt2", steps=12)
     policy = rlpyt.load_policy(tmp_path / "policy.pt2")
