@@ -18,9 +18,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 ARGUMENTS = {  # where `SHORT` is not enough
     "async_training.py": "--steps 4000 --kind vtrace",
     "atari.py": "--steps 1024 --recurrent",
-    "callbacks.py": "--steps 20480 --target-return 60",
+    "callbacks.py": "--steps 10240 --target-return 45",
     "compare_samplers.py": "--steps 2048 --sampler alternating",
-    "continuous_control.py": "--steps 1000 --n-critics 3",
+    "continuous_control.py": "--steps 600 --n-critics 3",
     "curriculum.py": "--steps 4096",
     "custom_algorithm.py": "--steps 4096",
     "dqn_family.py": "--steps 1024 --kind qrdqn --noisy",

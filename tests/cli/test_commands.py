@@ -358,7 +358,7 @@ class Batch(BanditEnv):
     batched = True
 """
 SMALL = ["--sampler.batch-T", "64", "--sampler.batch-B", "4", "--no-video"]
-SMALL += ["--sampler.n-workers", "2", "--log-interval-steps", "256"]
+SMALL += ["--sampler.n-workers", "2", "--log-interval-steps", "256", "--algo.epochs", "1"]
 
 
 @pytest.fixture

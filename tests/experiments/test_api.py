@@ -88,9 +88,9 @@ def cartpole():
 def test_training_in_python_is_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     flags = "--steps 320 --sampler.kind serial --sampler.batch-T 16 --sampler.batch-B 2"
-    flags += " --no-video --eval-episodes 0 --algo.learning-rate 2e-3 --run-dir b"
+    flags += " --no-video --eval-episodes 0 --algo.learning-rate 2e-3 --algo.epochs 1 --run-dir b"
     run = rlpyt.train(
-        "ppo", "CartPole-v1", steps=320, learning_rate=2e-3, run_dir="a", video=False,
+        "ppo", "CartPole-v1", steps=320, learning_rate=2e-3, epochs=1, run_dir="a", video=False,
         eval_episodes=0, **SERIAL,
     )  # fmt: skip
     assert rlpyt_command("train", "ppo", "CartPole-v1", *flags.split()) == 0
@@ -119,7 +119,7 @@ def leaving():
 
 def test_a_working_directory_that_changes_late_does_not_lose_the_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = rlpyt.train("ppo", leaving, steps=640, run_dir="a", **SERIAL)
+    run = rlpyt.train("ppo", leaving, steps=640, epochs=1, run_dir="a", **SERIAL)
     assert run.itr == 19
 
 
@@ -204,7 +204,9 @@ class EndsAt(Hook):
 
 
 def test_a_resumed_run_keeps_its_seed_and_warns_of_another(tmp_path):
-    whole, parts = (dict(run_dir=tmp_path / name, **SERIAL) for name in ("whole", "parts"))
+    whole, parts = (
+        dict(run_dir=tmp_path / name, epochs=1, **SERIAL) for name in ("whole", "parts")
+    )
     expected = rlpyt.train("ppo", "CartPole-v1", steps=128, seed=3, **whole)
     rlpyt.train("ppo", "CartPole-v1", steps=128, seed=3, hooks=[EndsAt(64)], **parts)
     with pytest.warns(UserWarning, match="seed must be 3, as in the run.* got 5") as caught:
@@ -225,7 +227,7 @@ class Idle(rlpyt.Hook):
 
 
 def test_a_run_that_is_resumed_without_its_hooks_warns(tmp_path):
-    kwargs = dict(run_dir=tmp_path / "run", **SERIAL)
+    kwargs = dict(run_dir=tmp_path / "run", epochs=1, **SERIAL)
     rlpyt.train("ppo", "CartPole-v1", steps=64, hooks=[Idle()], **kwargs)
     with pytest.warns(UserWarning, match="hooks .*: Idle"):
         rlpyt.train("ppo", "CartPole-v1", steps=128, resume=True, **kwargs)
@@ -415,6 +417,7 @@ def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(
 ):
     sampler = dict(kind="serial", batch_T=16, batch_B=4)
     replay = {} if algo in ("ppo", "vtrace") else dict(min_steps_learn=64)
+    replay |= dict(replay_ratio=8) if algo in ("sac", "td3", "rainbow", "iqn") else {}
     torch.set_default_dtype(torch.float64)
     try:
         kwargs = dict(steps=192, progress=False, sampler=sampler, agent=agent, **replay)
@@ -433,7 +436,8 @@ def test_training_is_in_float32_whatever_the_default_dtype_of_torch_is(
 
 @pytest.mark.parametrize("algo", ["sac", "td3"])
 def test_the_default_dtype_of_torch_changes_no_noise(algo, tmp_path):
-    kwargs = dict(steps=96, progress=False, sampler=dict(kind="serial"), min_steps_learn=32)
+    kwargs = dict(steps=48, min_steps_learn=32, batch_size=16, replay_ratio=16, hidden_sizes=[8])
+    kwargs |= dict(progress=False, sampler=dict(kind="serial"))
     states = []
     for dtype in (torch.float32, torch.float64):
         torch.set_default_dtype(dtype)

@@ -38,6 +38,7 @@ HERE = __name__
 GOAL = np.array([0.5, 1.0], np.float32)
 SERIAL = dict(kind="serial", batch_T=8, batch_B=2)
 CPU = {**SERIAL, "kind": "cpu", "n_workers": 1}
+FEW = dict(epochs=1, minibatches=1)  # updates
 MODULE = f"""
 from {HERE} import Reach
 class Far(Reach):
@@ -111,6 +112,7 @@ class OnDescent(rlpyt.PPO):
 
 def train(algo, env, /, run_dir, sampler=SERIAL, **settings):
     """Train for two batches; return the run and the warnings about its file."""
+    settings |= FEW if algo == "ppo" else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = rlpyt.train(
@@ -507,7 +509,7 @@ def test_a_script_with_the_former_network_of_images_is_resumed_by_command(tmp_pa
     with monkeypatch.context() as former, run_context(tmp_path, 0, "n", snapshot_mode="last"):
         as_before(former)
         sampler = SerialSampler(make_wrapped, dict(env=Images), batch_T=8, batch_B=2)
-        parts = dict(algo=PPO(), agent=GaussianMlpAgent(), sampler=sampler)
+        parts = dict(algo=PPO(**FEW), agent=GaussianMlpAgent(), sampler=sampler)
         MinibatchRl(**parts, n_steps=32, seed=0).train()
     assert rlpyt_command("resume", str(tmp_path), "--steps", "64") == 0
     shapes = [x.shape for x in rlpyt.load(tmp_path).agent.model.state_dict().values()]

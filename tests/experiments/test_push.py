@@ -38,6 +38,7 @@ FILES = {
 def train(run_dir, algo="ppo", env="CartPole-v1", **settings):
     sampler = SERIAL | settings.pop("sampler", {})
     kwargs = dict(steps=64, log_interval_steps=16, seed=3, sampler=sampler, progress=False)
+    kwargs |= dict(epochs=1) if algo == "ppo" else {}
     return rlpyt.train(algo, env, run_dir=run_dir, **kwargs, **settings)
 
 
@@ -85,8 +86,16 @@ def says(capsys, *args):
     [
         ("ppo", "CartPole-v1", dict(agent=dict(hidden_sizes=[8], normalize_observation=True))),
         ("a2c", "CartPole-v1", dict(agent=dict(recurrent=True, hidden_sizes=[8]))),
-        ("dqn", "CartPole-v1", dict(min_steps_learn=16, agent=dict(hidden_sizes=[8]))),
-        ("sac", "Pendulum-v1", dict(min_steps_learn=16, agent=dict(hidden_sizes=[8]))),
+        (
+            "dqn",
+            "CartPole-v1",
+            dict(min_steps_learn=16, replay_ratio=16, agent=dict(hidden_sizes=[8])),
+        ),
+        (
+            "sac",
+            "Pendulum-v1",
+            dict(min_steps_learn=16, replay_ratio=16, agent=dict(hidden_sizes=[8])),
+        ),
         ("cem", "CartPole-v1", dict(agent=dict(hidden_sizes=[4]))),
     ],
     ids=["ppo", "recurrent", "dqn", "sac", "cem"],

@@ -334,19 +334,30 @@ def runner_of(algo: Any, agent: Any, make: Any, n_steps: int, **kwargs: Any) -> 
     )
 
 
-@pytest.mark.parametrize("algo", [PPO, A2C, VTrace])
+TRAINED = {
+    "reach": (Reach, dict(model_kwargs=dict(hidden_sizes=[16]))),
+    "images": (Images, dict(model_kwargs=dict(fc_sizes=16))),
+    "images, lstm": (Images, dict(recurrent=True)),
+    "reach, lstm": (Reach, dict(recurrent=True, model_kwargs=dict(lstm_size=8))),
+    "reach, gru": (Reach, dict(recurrent=True, model_kwargs=dict(memory="gru", lstm_size=8))),
+    "groups": (Groups, dict(policy_observation=["policy"], critic_observation=["critic"])),
+}
+
+
+def ppo() -> PPO:
+    return PPO(minibatches=1, epochs=1)
+
+
 @pytest.mark.parametrize(
-    ("make", "kwargs"),
+    ("algo", "name"),
     [
-        (Reach, dict(model_kwargs=dict(hidden_sizes=[16]))),
-        (Images, dict(model_kwargs=dict(fc_sizes=16))),
-        (Images, dict(recurrent=True)),
-        (Reach, dict(recurrent=True, model_kwargs=dict(lstm_size=8))),
-        (Reach, dict(recurrent=True, model_kwargs=dict(memory="gru", lstm_size=8))),
-        (Groups, dict(policy_observation=["policy"], critic_observation=["critic"])),
+        *((A2C, name) for name in TRAINED),
+        *((VTrace, name) for name in ("images, lstm", "groups")),
+        *((ppo, name) for name in ("reach", "reach, lstm")),
     ],
 )
-def test_policy_gradients_train(algo: Any, make: Any, kwargs: Any) -> None:
+def test_policy_gradients_train(algo: Any, name: str) -> None:
+    make, kwargs = TRAINED[name]
     envs = TensorEnvs(make(2), 0)
     agent = agent_for(envs.spaces, **kwargs)
     runner = runner_of(algo(), agent, make, 480)
@@ -367,7 +378,7 @@ def test_gradients_through_the_environment_are_left_out() -> None:
     for make in (Reach, Differentiable):
         torch.manual_seed(0)
         agent = GaussianMlpAgent(model_kwargs=dict(hidden_sizes=[16]))
-        runner_of(PPO(), agent, make, 240).train()
+        runner_of(PPO(minibatches=2, epochs=1), agent, make, 240).train()
         agents.append(torch.cat([p.flatten() for p in agent.parameters()]))
     assert torch.equal(*agents)
 
