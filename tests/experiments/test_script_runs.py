@@ -74,7 +74,9 @@ def test_a_run_of_a_script_is_loaded_and_evaluated(Runner, tmp_path, capsys):
     assert "PenalizedPPO on cartpole: return" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+@pytest.mark.parametrize(
+    "Sampler", [pytest.param(SerialSampler, marks=pytest.mark.slow), CpuSampler]
+)
 def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path, capsys):
     whole = trained(tmp_path / "a", Sampler=Sampler)
     trained(tmp_path / "b", Sampler=Sampler, n_itr=3, hooks=[NoteSteps(every=2)])
@@ -279,7 +281,8 @@ def test_agents_of_vector_environments_act_in_one_row(tmp_path, EnvCls, env_kwar
     run = trained_in(tmp_path, EnvCls, env_kwargs)
     alone = rlpyt.load(tmp_path, env=make, env_args=dict(id="CartPole-v1"))
     assert run.evaluate(4).lengths == alone.evaluate(4).lengths
-    assert run.export(tmp_path / "policy.pt2") < 1e-6
+    if "num_envs" not in env_kwargs:  # it is of the agent alone
+        assert run.export(tmp_path / "policy.pt2") < 1e-6
     assert rlpyt_command("eval", str(tmp_path), "--episodes", "2") == 0
     assert "over 2 episodes" in capsys.readouterr().out
 

@@ -131,7 +131,7 @@ def test_draws_are_in_proportion_to_priorities():
 
 
 @pytest.mark.parametrize("crowded", [False, True])
-def test_unique_draws_favour_nobody(crowded):
+def test_unique_draws_favour_nobody(crowded, form):
     """First-order inclusion, by the definition: one after the other, in proportion to the rest.
 
     ``crowded``: two leaves hold nearly everything, which takes the other way of drawing.
@@ -143,14 +143,16 @@ def test_unique_draws_favour_nobody(crowded):
     tree.reconstruct(np.arange(6), values)
     rng = np.random.default_rng(5)
     counts, expected = np.zeros(6), np.zeros(6)
-    for _ in range(3000):
+    n = 1500 if form == "arrays" else 3000  # arrays are slower, and draw the same
+    for _ in range(n):
         (T_idxs, _), _ = tree.sample(4, unique=True)
         assert len(set(T_idxs)) == 4
         counts[T_idxs] += 1
         expected[rng.choice(6, 4, replace=False, p=values / values.sum())] += 1
-    np.testing.assert_allclose(counts / 3000, expected / 3000, atol=0.055)
+    np.testing.assert_allclose(counts / n, expected / n, atol=0.055)
 
 
+@pytest.mark.parametrize("form", ["compiled"], indirect=True)  # `find` is replaced
 def test_unique_draws_have_exact_probabilities(monkeypatch):
     """Also where the draws that are found first settle nothing and the rest is raced for.
 

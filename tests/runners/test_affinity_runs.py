@@ -75,12 +75,12 @@ CODE_ASYNC = f"0slt_2cpu_0gpu_2cpr_0hto_1ass{SAF}"
 @pytest.mark.parametrize(
     "affinity, Sampler",
     [
-        (None, AsyncSerialSampler),
-        ("auto", AsyncCpuSampler),
-        (CODE_ASYNC, AsyncCpuSampler),
-        (affinity_from_code(CODE_ASYNC), AsyncSerialSampler),
+        pytest.param(None, AsyncSerialSampler, id="none"),
+        pytest.param("auto", AsyncCpuSampler, id="auto"),
+        pytest.param(CODE_ASYNC, AsyncSerialSampler, id="code"),
+        pytest.param(CODE_ASYNC, AsyncCpuSampler, id="code, workers", marks=pytest.mark.slow),
+        pytest.param(affinity_from_code(CODE_ASYNC), AsyncSerialSampler, id="AttrDict"),
     ],
-    ids=["none", "auto", "code", "AttrDict"],
 )
 def test_asynchronous_runs_take_any(affinity, Sampler):
     before = available_cpus()

@@ -36,12 +36,12 @@ def warmed_up():
 
 @pytest.mark.parametrize("name", ["dqn", pytest.param("r2d1", marks=pytest.mark.slow)])
 def test_all_ranks_have_one_agent_in_a_resumed_run_too(name, tmp_path):
-    kwargs = dict(affinity=RANKS, max_lead=0, n_itr=20, settings=dict(batch_size=8))
+    kwargs = dict(affinity=RANKS, max_lead=0, n_itr=10, settings=dict(batch_size=8))
     if name == "r2d1":
         kwargs["settings"] = dict(batch_B=2)
     first = run(name, AsyncRl, AsyncSerialSampler, hooks=[Same()], **kwargs)
     assert first.world_size == 2 and first.algo.update_counter > 0
-    stop = dict(checkpoint_dir=tmp_path, hooks=[StopAfter(12)])
+    stop = dict(checkpoint_dir=tmp_path, hooks=[StopAfter(6)])
     run(name, AsyncRl, AsyncSerialSampler, **stop, **kwargs)
     again = dict(resume_from=tmp_path, checkpoint_dir=tmp_path / "other", hooks=[Same()])
     second = run(name, AsyncRl, AsyncSerialSampler, **again, **kwargs)

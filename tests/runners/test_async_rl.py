@@ -129,11 +129,28 @@ def test_masks_are_obeyed_and_stored(name, Sampler, affinity):
     whole = run(name, MinibatchRl, SerialSampler, sampler=masked)
     beside = run(name, AsyncRl, Sampler, sampler=masked, affinity=affinity, max_lead=0)
     assert_same_run(whole, beside)
-    free = run(name, AsyncRlEval, Sampler, sampler=masked, affinity=affinity)  # not in step
-    for runner in (whole, free):
-        rows, written = runner.algo.replay_buffer.samples, runner.algo.replay_buffer.ring.written
-        taken = np.take_along_axis(rows.observation.action_mask, rows.action[..., None], -1)
-        assert taken[:written].all() and runner.algo.update_counter > 0
+    assert_masks_were_obeyed(whole)
+
+
+def assert_masks_were_obeyed(runner):
+    rows, written = runner.algo.replay_buffer.samples, runner.algo.replay_buffer.ring.written
+    taken = np.take_along_axis(rows.observation.action_mask, rows.action[..., None], -1)
+    assert taken[:written].all() and runner.algo.update_counter > 0
+
+
+@pytest.mark.parametrize(
+    "name, Sampler",
+    [
+        ("rainbow", AsyncSerialSampler),
+        pytest.param("rainbow", AsyncCpuSampler, marks=pytest.mark.slow),
+        pytest.param("dqn", AsyncGpuSampler, marks=pytest.mark.slow),
+        pytest.param("r2d1", AsyncGpuSampler, marks=pytest.mark.slow),
+        pytest.param("r2d1", AsyncAlternatingSampler, marks=pytest.mark.slow),
+    ],
+)
+def test_masks_are_obeyed_and_stored_out_of_step(name, Sampler):
+    masked = dict(EnvCls=make_masked, env_kwargs={}, deterministic_acting=True)
+    assert_masks_were_obeyed(run(name, AsyncRlEval, Sampler, sampler=masked, affinity=ONE))
 
 
 @pytest.mark.slow

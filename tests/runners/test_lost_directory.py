@@ -10,6 +10,7 @@ from rlpyt.runners.async_rl import AsyncRl
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRlEval
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging import logger
@@ -109,9 +110,9 @@ def test_with_workers(tmp_path):
     assert everything_in(tmp_path / "run") == []
 
 
-@pytest.mark.parametrize("max_lead", [0, None])
-def test_asynchronously(tmp_path, max_lead):
+@pytest.mark.parametrize("Sampler, max_lead", [(AsyncSerialSampler, 0), (AsyncCpuSampler, None)])
+def test_asynchronously(tmp_path, Sampler, max_lead):
     how = dict(affinity=ONE, train=False, n_itr=500, max_lead=max_lead)
-    parts = "dqn", AsyncRl, AsyncCpuSampler
+    parts = "dqn", AsyncRl, Sampler
     lose(tmp_path / "run", lambda hook: run(*parts, hooks=[hook], **how), emptied)
     assert everything_in(tmp_path / "run") == []

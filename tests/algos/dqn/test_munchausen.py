@@ -130,8 +130,9 @@ def test_other_targets_are_refused(Algo, agent):
 
 def test_several_agents_train_as_one(tmp_path):
     settings = dict(
-        steps=128, video=False, eval_episodes=0, min_steps_learn=64, batch_size=8, munchausen=0.9,
-        sampler=dict(kind="serial", batch_T=8, batch_B=2), agent=dict(hidden_sizes=[8]),
+        steps=128, video=False, eval_episodes=0, min_steps_learn=64, batch_size=8, replay_ratio=2,
+        munchausen=0.9, sampler=dict(kind="serial", batch_T=8, batch_B=2),
+        agent=dict(hidden_sizes=[8]),
     )  # fmt: skip
     alone = rlpyt.train("dqn", "CartPole-v1", run_dir=tmp_path / "one", seed=1, **settings)
     many = rlpyt.train("dqn", "CartPole-v1", run_dir=tmp_path / "all", seeds=range(2), **settings)
