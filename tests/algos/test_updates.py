@@ -34,7 +34,7 @@ SEQUENCES = dict(
 )  # fmt: skip
 ALGOS = {
     "a2c": A2C,
-    "ppo": lambda: PPO(minibatches=2, epochs=2),
+    "ppo": lambda: PPO(minibatches=1, epochs=1),
     "ppo_lstm": lambda: PPO(minibatches=2, epochs=1),
     "vtrace": VTrace,
     "dqn": lambda: DQN(**Q, double_dqn=True, prioritized_replay=True),
