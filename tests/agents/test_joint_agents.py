@@ -167,7 +167,10 @@ def test_hybrid_environments_pass_the_conformance_check():
     assert check_env(HybridEnv, dict(action="nested", masked=True), skip=["gymnasium"]).ok
 
 
-@pytest.mark.parametrize("action, masked, least", [("dict", False, 0.9), ("nested", True, 0.8)])
+@pytest.mark.parametrize(
+    "action, masked, least",
+    [pytest.param("dict", False, 0.9, marks=pytest.mark.slow), ("nested", True, 0.8)],
+)
 def test_every_part_is_learned(action, masked, least):
     set_seed(0)
     kwargs, n_itr = dict(action=action, masked=masked), 30

@@ -51,7 +51,7 @@ def test_finds_the_best_arm(algo):
     assert learn(BanditEnv, algo(), 8_000) > 0.8 * best
 
 
-@pytest.mark.parametrize("algo", [ppo, a2c])
+@pytest.mark.parametrize("algo", [pytest.param(ppo, marks=pytest.mark.slow), a2c])
 def test_credits_the_first_action(algo):
     assert learn(DelayEnv, algo(), 20_000) > 0.8
 

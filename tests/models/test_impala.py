@@ -113,7 +113,7 @@ def test_layer_norm_is_before_nonlinearities_and_pooling():
     ]
 
 
-@pytest.mark.parametrize("spectral_norm", [True, False])
+@pytest.mark.parametrize("spectral_norm", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_only_normalized_convolutions_learn_at_a_high_rate(spectral_norm):
     """Losses are 0.02 to 0.04 of three seeds, without normalization 0.12, the variance."""
     torch.manual_seed(0)

@@ -362,9 +362,8 @@ def solve(algo, agent, source, n_itr, T=16, B=16):
     return sum(info.Return for info in last) / sum(info.Length for info in last)
 
 
-@pytest.mark.parametrize(
-    "recurrent", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ff", "lstm"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("recurrent", [False, True], ids=["ff", "lstm"])
 def test_a_task_is_learned_with_the_mask_and_not_without(recurrent):
     def learn(source):
         set_seed(0)

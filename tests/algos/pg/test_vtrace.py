@@ -309,6 +309,7 @@ def test_learns_from_samples_of_older_policies():
     assert learn(DelayEnv, algo, 20_000, lag=4) > 0.8
 
 
+@pytest.mark.slow
 def test_remembers_by_a_recurrent_agent():
     """Chance is 0.5."""
     algo = VTrace(learning_rate=1e-2, gae_lambda=0.95, normalize_advantage=True)
