@@ -12,7 +12,8 @@ from tests.programs import run_script
 FOLDER = Path(__file__).parent / "research_scripts"
 PARTS = {"common.py", "launched.py"}  # imported or started by other scripts
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if path.name not in PARTS)
-OF_THEIR_OWN = ["fork_on_request.py"]  # a child of the fork server has its start method already
+# Children of the fork server have a start method already: slow, see compat/test_start_methods.py.
+OF_THEIR_OWN = ["fork_on_request.py"]
 QUIETLY = {"RLPYT_DEBUG": ""}  # own samplers rely on zeros where it writes NaN and extremes
 
 
@@ -24,13 +25,8 @@ def test_script_runs(script, tmp_path):
         assert len([*tmp_path.rglob("progress.csv")]) == 2, "the launcher wrote somewhere else"
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(name, marks=[] if name in OF_THEIR_OWN else pytest.mark.slow)
-        for name in SCRIPTS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_script_runs_in_an_interpreter_of_its_own(script, tmp_path):
     command = [sys.executable, FOLDER / script]
     environ = os.environ | QUIETLY

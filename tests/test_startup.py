@@ -51,7 +51,9 @@ with logger_context(OUT / "run", 0, "startup", snapshot_mode="last"):
 """
 
 
-@pytest.mark.parametrize("sampler", ["SerialSampler", "CpuSampler"])
+@pytest.mark.parametrize(
+    "sampler", [pytest.param("SerialSampler", marks=pytest.mark.slow), "CpuSampler"]
+)
 def test_a_run_imports_no_library_that_it_does_not_use(sampler, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(sampler=sampler))

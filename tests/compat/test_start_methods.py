@@ -29,8 +29,15 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 if when != "before":
     use_multiprocessing()
 kwargs = dict(start_method=method) if how == "argument" else {}
+table = dict(length=4)
+
+
+def make_env():  # which workers get with the variable of the script
+    return CountEnv(**table)
+
+
 for seed in range(2):
-    sampler = CpuSampler(CountEnv, {}, batch_T=2, batch_B=2, **kwargs)
+    sampler = CpuSampler(make_env, {}, batch_T=2, batch_B=2, **kwargs)
     sampler.initialize(CategoricalMlpAgent(), affinity=dict(n_workers=1), seed=seed)
     samples, _ = sampler.obtain_samples(0)
     print(type(sampler.workers[0]).__name__, tuple(samples.env.done.shape))

@@ -6,10 +6,8 @@ import multiprocessing as mp
 import os
 import socket
 import subprocess
-import sys
 import threading
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,14 +19,16 @@ from rlpyt.samplers.layout import Hardware
 from rlpyt.utils import memory, processes, shared
 from rlpyt.utils.shared import Arena, SharedMemoryError
 from rlpyt.utils.synchronize import RWLock
+from tests.programs import run_script
 from tests.samplers.trouble import CpuSampler, FaultyEnv, GpuSampler, run_into
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 SCRIPT = """
-import resource, sys
+import resource
+import warnings
 from tests.samplers.trouble import *
-run_into(GpuSampler, "none", n_batches=1)  # fork server and all are there
+warnings.simplefilter("ignore")
 resource.setrlimit({limit})
 try:
     sampler = {SamplerCls}(FaultyEnv, dict(fault="none"), batch_T=T, batch_B={B})
@@ -41,31 +41,22 @@ except Exception as error:
 """
 
 
-def run_limited(limit, SamplerCls="CpuSampler", n=16, B=16):
-    here = Path(__file__).parent
-    script = SCRIPT.format(
-        tests=str(here.parent), here=str(here), limit=limit, SamplerCls=SamplerCls, n=n, B=B
-    )
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert run.stderr == "" and run.returncode == 0
-    return run.stdout
+def run_limited(limit, path, SamplerCls="CpuSampler", n=16, B=16):
+    path.write_text(SCRIPT.format(limit=limit, SamplerCls=SamplerCls, n=n, B=B))
+    done = run_script(path)
+    assert done.stderr == "" and done.returncode == 0
+    return done.stdout
 
 
-def test_too_few_open_files_are_refused_before_anything_starts():
-    said = run_limited("resource.RLIMIT_NOFILE, (64, 64)")
+def test_too_few_open_files_are_refused_before_anything_starts(tmp_path):
+    said = run_limited("resource.RLIMIT_NOFILE, (64, 64)", tmp_path / "script.py")
     assert "WorkerError 16 child processes need up to 108 open files" in said
     assert "the limit is 64. Raise it (ulimit -n), or use fewer workers" in said
 
 
 @pytest.mark.slow
-def test_file_sizes_limit_shared_memory():
-    said = run_limited("resource.RLIMIT_FSIZE, (2**19, 2**19)", n=2)
+def test_file_sizes_limit_shared_memory(tmp_path):
+    said = run_limited("resource.RLIMIT_FSIZE, (2**19, 2**19)", tmp_path / "script.py", n=2)
     assert "SharedMemoryError cannot reserve 1.0 MiB of shared memory" in said
     assert "ulimit -f" in said
 

@@ -1,5 +1,6 @@
 """Standard output that may be closed, as the command line prepares it."""
 
+import shlex
 import subprocess
 import sys
 
@@ -25,3 +26,15 @@ def test_lines_of_standard_error_come_at_once(unbuffered):
             assert process.stdout.readline() == "first\n"
         assert process.poll() is None  # it waits
         process.stdin.close()
+
+
+LONG = (
+    f"{PROGRAM}\nfor stream in filter(None, (sys.stdout, sys.stderr)): stream.write(99_999 * 'x')"
+)
+
+
+@pytest.mark.parametrize("redirected", [">&- 2> /dev/full", "2>&- | true", "> /dev/full 2>&-"])
+def test_output_that_cannot_be_written_ends_no_program(redirected):
+    command = f"set -o pipefail; {shlex.join([sys.executable, '-c', LONG])} {redirected}"
+    done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0

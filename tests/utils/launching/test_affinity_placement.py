@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from rlpyt.envs.gym import make
 from rlpyt.experiments import hardware
 from rlpyt.experiments.options import RunOptions
+from rlpyt.processes.call import run_in_child
 from rlpyt.runners.sync_rl import ranks_affinities
 from rlpyt.samplers import layout
 from rlpyt.samplers.layout import Hardware, split_affinity
@@ -309,10 +308,9 @@ def test_cpu_quota_is_the_smallest_of_nested_groups(tmp_path, version):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be pinned here")
 def test_a_process_that_may_use_only_another_core_runs_there():
     last = max(os.sched_getaffinity(0))
-    code = (
-        f"import os; os.sched_setaffinity(0, [{last}]);"
-        "from rlpyt.samplers.layout import Hardware;"
-        "print(Hardware.of('0slt_1cpu_0gpu_1cpr').workers_cpus)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == f"[[{last}]]"
+
+    def cpus_of_workers():
+        os.sched_setaffinity(0, [last])
+        return Hardware.of("0slt_1cpu_0gpu_1cpr").workers_cpus
+
+    assert run_in_child(cpus_of_workers) == [[last]]
