@@ -1,7 +1,5 @@
 """Policy and critic read different parts of an observation."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import torch
@@ -326,16 +324,19 @@ def test_a_resumed_run_equals_an_uninterrupted_one(memory, tmp_path):
 
 
 @pytest.mark.parametrize("memory", [None, pytest.param("own", marks=pytest.mark.slow)])
-def test_exported_policies_take_the_parts_of_the_policy(memory, tmp_path):
+@pytest.mark.parametrize("to", ["pt2", pytest.param("onnx", marks=pytest.mark.slow)])
+def test_exported_policies_take_the_parts_of_the_policy(to, memory, tmp_path):
+    if to == "onnx":
+        pytest.importorskip("onnxscript")
     agent = {} if memory is None else dict(memory="gru", critic_memory=memory)
     run = trained(tmp_path / "run", 32, **agent)
-    for name in ("policy.onnx", "policy.pt2") if find_spec("onnxscript") else ("policy.pt2",):
-        run.export(tmp_path / name, steps=12)
-        policy = rlpyt.load_policy(tmp_path / name)
-        inputs = [entry["name"] for entry in policy.metadata["inputs"]]
-        groups = ["observation.extra.kind", "observation.state"]
-        memories = [] if memory is None else ["reward", "state.action", "state"]
-        assert inputs == groups + memories
-        seen = dict(state=np.array([0.5, -0.5], np.float32), extra=dict(kind=1))
-        action, _ = policy.act(seen)  # without the other parts
-        assert action in (0, 1)
+    path = tmp_path / f"policy.{to}"
+    run.export(path, steps=12)
+    policy = rlpyt.load_policy(path)
+    inputs = [entry["name"] for entry in policy.metadata["inputs"]]
+    groups = ["observation.extra.kind", "observation.state"]
+    memories = [] if memory is None else ["reward", "state.action", "state"]
+    assert inputs == groups + memories
+    seen = dict(state=np.array([0.5, -0.5], np.float32), extra=dict(kind=1))
+    action, _ = policy.act(seen)  # without the other parts
+    assert action in (0, 1)

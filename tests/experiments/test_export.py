@@ -164,16 +164,19 @@ def test_a_policy_of_images_plays_the_same_episodes(encoder, tmp_path, monkeypat
 
 
 # The fixture `exported` has an LSTM. The conversion of GTrXL to ONNX takes most of a minute.
-FAST_MEMORIES = ("gru", "mingru")
+FAST_MEMORIES = {"gru": ["torch"], "mingru": ONE_FORMAT}
 
 
 @pytest.mark.parametrize(
-    "memory",
-    [m if m in FAST_MEMORIES else pytest.param(m, marks=pytest.mark.slow) for m in MEMORIES],
+    ("memory", "formats"),
+    [
+        *FAST_MEMORIES.items(),
+        *(pytest.param(memory, FORMATS, marks=pytest.mark.slow) for memory in MEMORIES),
+    ],
 )
-def test_policies_with_any_memory_play_the_same_episodes(memory, tmp_path, monkeypatch):
+def test_policies_with_any_memory_play_the_same_episodes(memory, formats, tmp_path, monkeypatch):
     run = run_of("ppo", "CartPole-v1", agent={"memory": memory, "memory_size": 8})
-    check(run, tmp_path, monkeypatch, ONE_FORMAT if memory in FAST_MEMORIES else FORMATS)
+    check(run, tmp_path, monkeypatch, formats)
 
 
 def cases():
@@ -638,13 +641,19 @@ def test_a_damaged_file_is_named(name, tmp_path):
             load(tmp_path / name)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the content of an exported policy in ONNX."""
+    path = tmp_path_factory.mktemp("whole") / "policy.onnx"
+    run_of("ppo", "CartPole-v1").export(path)
+    return path.read_bytes()
+
+
 @requires_onnx
 @pytest.mark.parametrize("load", [rlpyt.load_policy, load_in_numpy])
-def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, tmp_path):
+def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, whole, tmp_path):
     import onnx
 
-    run_of("ppo", "CartPole-v1").export(tmp_path / "policy.onnx")
-    whole = (tmp_path / "policy.onnx").read_bytes()
     metadata = json.loads(onnx.load_from_string(whole).metadata_props[0].value)
 
     def check(change):
@@ -671,13 +680,12 @@ def test_a_damaged_policy_fails_when_it_is_loaded_not_when_it_acts(load, tmp_pat
 
 @requires_onnx
 @pytest.mark.parametrize("load", [rlpyt.load_policy, load_in_numpy])
-def test_a_policy_reads_no_other_file(load, tmp_path, monkeypatch):
+def test_a_policy_reads_no_other_file(load, whole, tmp_path, monkeypatch):
     import onnx
     from onnx.external_data_helper import set_external_data
 
     monkeypatch.chdir(tmp_path)
-    run_of("ppo", "CartPole-v1").export(tmp_path / "policy.onnx")
-    model = onnx.load("policy.onnx")
+    model = onnx.load_from_string(whole)
     weights = next(x for x in model.graph.initializer if len(x.dims) == 2)
     weights.raw_data = onnx.numpy_helper.to_array(weights).tobytes()
     Path("mine.bin").write_bytes(weights.raw_data)

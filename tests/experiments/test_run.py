@@ -95,7 +95,7 @@ def test_actions_of_any_shape_and_dtype_are_trained_played_and_exported(algo, ac
     own.step(own.action_space.sample())
     if action not in ("grid", "parts"):  # else in rlpyt's form: choices from 0, named tuples
         env.step(taken)
-    if (algo == "ppo" and action in ("grid", "parts", "double")) or algo == "td3":
+    if (algo == "ppo" and action in ("grid", "parts")) or algo == "td3":
         run.export(tmp_path / "policy.pt2", steps=5)
         env.step(rlpyt.load_policy(tmp_path / "policy.pt2").act(observation)[0])
 
