@@ -100,15 +100,21 @@ def test_headings_are_on_a_page_once():
         assert len(headings) == len(set(headings)), page
 
 
-def marked(page):
-    return pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page
+@pytest.mark.parametrize(
+    ("page", "every"),
+    [
+        *((page, False) for page in (*COMMANDS, *SCRIPTS) if page not in SLOW),
+        *(pytest.param(page, True, marks=pytest.mark.slow) for page in (*COMMANDS, *SCRIPTS)),
+    ],
+)
+def test_code_and_commands_run(page, every, tmp_path, monkeypatch, capsys):
+    """Train by every command, or the first one and those with modules or directories of the page.
 
-
-@pytest.mark.parametrize("page", [marked(page) for page in (*COMMANDS, *SCRIPTS)])
-def test_code_and_commands_run(page, tmp_path, monkeypatch, capsys):
+    The flags of the others are read.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    code, found = "", blocks(page)
+    code, found, trained = "", blocks(page), False
     assert found
     for number, (language, text) in enumerate([*found, ("", "")]):
         named = re.match(r"# (\w+\.py)\n", text)  # a module that commands and scripts import
@@ -121,7 +127,13 @@ def test_code_and_commands_run(page, tmp_path, monkeypatch, capsys):
             code = ""
         for command in commands(few_steps(text)) if page in COMMANDS else []:
             flags = [*FLAGS, "--no-video"] if command[0] == "train" else []
-            assert rlpyt_command(*command, *flags) == 0, (command, capsys.readouterr())
+            modules = {f"{path.stem}:" for path in tmp_path.glob("*.py")}
+            own = "--run-dir" in command or any(m in word for m in modules for word in command)
+            if every or command[0] != "train" or own or not trained:
+                trained |= command[0] == "train"
+                assert rlpyt_command(*command, *flags) == 0, (command, capsys.readouterr())
+            else:
+                read_flags(*command[1:3], command[3:])
 
 
 @pytest.mark.parametrize("page", [page for page in EVERY_PAGE if page not in COMMANDS])
