@@ -63,12 +63,12 @@ CELLS = [cell for cell in ALL if refusal(cell) is None]
 def covering(cells: list[Cell]) -> list[Cell]:
     """Return some of the cells, in which every pair of values occurs.
 
-    Pairs of a memory, an action space or a sampler with an algorithm count by kind of algorithm.
-    Greedy: the next cell is the first with the most pairs that are still missing.
+    Pairs with an algorithm count by kind of algorithm, and every algorithm occurs. Greedy: the next
+    cell is the first with the most pairs that are still missing.
     """
     rows = [(*cell, KINDS[cell.algo]) for cell in cells]
-    skipped = {(AXIS[name], AXIS["algo"]) for name in ("memory", "action")}
-    skipped |= {(AXIS["algo"], AXIS["sampler"]), (AXIS["algo"], len(AXES))}
+    algo = AXIS["algo"]  # beside the kind, which is the last column
+    skipped = {(min(i, algo), max(i, algo)) for i in range(len(AXES)) if i != algo}
     pairs = [pair for pair in combinations(range(len(rows[0])), 2) if pair not in skipped]
     ids, first = np.empty((len(rows), len(pairs)), int), 0
     for column, (i, j) in enumerate(pairs):

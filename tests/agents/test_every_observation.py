@@ -26,6 +26,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import leaves_of
+from tests.cases import product_of
 from tests.parts_env import PartsEnv
 
 T, B = 5, 4
@@ -126,8 +127,14 @@ def convolutions(agent):
     return found
 
 
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler, AlternatingSampler])
-@pytest.mark.parametrize("make_agent", [pg_agent, recurrent])
+@pytest.mark.parametrize(
+    ("make_agent", "SamplerCls"),
+    product_of(
+        [pg_agent, recurrent],
+        [CpuSampler, GpuSampler, AlternatingSampler],
+        fast=[(recurrent, CpuSampler), (pg_agent, GpuSampler), (recurrent, AlternatingSampler)],
+    ),
+)
 def test_batches_are_the_same_in_every_layout(SamplerCls, make_agent):
     batches = []
     for Cls in (SerialSampler, SamplerCls):

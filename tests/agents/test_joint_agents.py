@@ -21,6 +21,7 @@ from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.testing import check_agent, check_env
 from rlpyt.utils.buffer import buffer_func, leaves_of, torchify_buffer
 from rlpyt.utils.seed import set_seed
+from tests.cases import product_of
 from tests.hybrid_env import ACTIONS, BOX, HybridEnv
 
 T, B = 6, 4
@@ -50,12 +51,27 @@ def test_unsupported_parts_are_named(part, error):
         agent_for(EnvSpaces(GymSpaceWrapper(BOX), action))
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("recurrent", [False, True])
-@pytest.mark.parametrize("action", ACTIONS)
+MASKED = [action for action in ACTIONS if action != "boxes"]
+
+
+@pytest.mark.parametrize(
+    ("action", "recurrent", "masked"),
+    [
+        ("boxes", False, False),
+        ("boxes", True, False),
+        *product_of(
+            MASKED,
+            [False, True],
+            [False, True],
+            fast=[
+                (action, recurrent, (i + j) % 2 == 0)
+                for i, action in enumerate(MASKED)
+                for j, recurrent in enumerate([False, True])
+            ],
+        ),
+    ],
+)
 def test_agents_keep_the_contract(action, recurrent, masked):
-    if masked and action == "boxes":
-        return
     env = make(action=action, masked=masked)
     agent = agent_for(env.spaces, recurrent)
     assert type(agent) is (JointLstmAgent if recurrent else JointMlpAgent)
@@ -88,9 +104,21 @@ def test_agents_act_in_numpy_as_in_torch(action, masked):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("algo", [PPO, A2C, VTrace])
-@pytest.mark.parametrize("recurrent", [False, True])
-@pytest.mark.parametrize("action", ["nested", "tuple"])
+@pytest.mark.parametrize(
+    ("action", "recurrent", "algo"),
+    product_of(
+        ["nested", "tuple"],
+        [False, True],
+        [PPO, A2C, VTrace],
+        fast=[
+            ("nested", False, PPO),
+            ("nested", True, PPO),
+            ("tuple", True, PPO),
+            ("tuple", False, A2C),
+            ("nested", True, VTrace),
+        ],
+    ),
+)
 def test_algorithms_train_all_parameters(action, recurrent, algo):
     torch.manual_seed(0)
     algo, agent = algo(), agent_for(make(action=action).spaces, recurrent)
@@ -112,8 +140,14 @@ def test_algorithms_train_all_parameters(action, recurrent, algo):
     sampler.shutdown()
 
 
-@pytest.mark.parametrize("recurrent", [False, True])
-@pytest.mark.parametrize("SamplerCls", [CpuSampler, GpuSampler, AlternatingSampler])
+@pytest.mark.parametrize(
+    ("SamplerCls", "recurrent"),
+    product_of(
+        [CpuSampler, GpuSampler, AlternatingSampler],
+        [False, True],
+        fast=[(CpuSampler, True), (GpuSampler, False), (AlternatingSampler, True)],
+    ),
+)
 def test_batches_are_the_same_in_every_layout(SamplerCls, recurrent):
     batches = []
     kwargs = dict(action="nested", masked=True)

@@ -20,6 +20,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.testing import check_agent
 from rlpyt.utils.buffer import buffer_from_example, buffer_func, leaves_of, torchify_buffer
+from tests.cases import product_of
 from tests.groups_env import ACTIONS, GroupsEnv
 
 T, B = 5, 4
@@ -225,19 +226,38 @@ def batches(SamplerCls, memory):
     return found
 
 
-@pytest.mark.parametrize("memory", [None, "own"])
-def test_batches_are_the_same_in_every_layout(memory):
+@pytest.mark.parametrize(
+    ("memory", "samplers"),
+    [
+        (None, [GpuSampler, AlternatingSampler]),
+        ("own", [CpuSampler, AlternatingSampler]),
+        pytest.param(None, [CpuSampler], marks=pytest.mark.slow),
+        pytest.param("own", [GpuSampler], marks=pytest.mark.slow),
+    ],
+)
+def test_batches_are_the_same_in_every_layout(memory, samplers):
     expected = batches(SerialSampler, memory)
-    for SamplerCls in (CpuSampler, GpuSampler, AlternatingSampler):
+    for SamplerCls in samplers:
         for one, other in zip(expected, batches(SamplerCls, memory), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
-ALGOS = [lambda: PPO(minibatches=2, epochs=2), A2C, VTrace]
+def ppo():
+    return PPO(minibatches=2, epochs=2)
 
 
-@pytest.mark.parametrize("make_algo", ALGOS)
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize(
+    ("memory", "make_algo"),
+    product_of(
+        MEMORIES,
+        [ppo, A2C, VTrace],
+        fast=[
+            *(("shared", ppo), ("own", ppo)),
+            *((None, A2C), ("none", A2C)),
+            *((None, VTrace), ("own", VTrace)),
+        ],
+    ),
+)
 def test_algorithms_train_both_networks(make_algo, memory):
     agent = agent_of(memory)
     torch.manual_seed(0)

@@ -28,6 +28,7 @@ from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
+from tests.cases import product_of
 
 T, B, A, O, H = 5, 3, 4, 6, 8
 IMAGE = (2, 20, 18)
@@ -169,25 +170,36 @@ def implicit():
     return IQN(n_tau=4, n_tau_target=4, replay_ratio=2, **SEQUENCES)
 
 
+TRAINED = {
+    "a2c": (A2C, CategoricalLstmAgent, MemoryEnv, CpuSampler),
+    "ppo": (lambda: PPO(minibatches=2), GaussianLstmAgent, ReachEnv, SerialSampler),
+    "vtrace": (VTrace, CategoricalLstmAgent, MemoryEnv, AlternatingSampler),
+    "r2d1": (sequences, R2d1LstmAgent, MemoryEnv, SerialSampler),
+    "iqn": (implicit, IqnMlpAgent, MemoryEnv, AlternatingSampler),
+}
+KINDS = {
+    "gru": "gru",
+    "mingru": "mingru",
+    "gtrxl": dict(kind="gtrxl", window=4),
+    "own": layer_norm_lstm,
+}
+
+
 @pytest.mark.parametrize(
-    "memory",
-    ["gru", "mingru", dict(kind="gtrxl", window=4), layer_norm_lstm],
-    ids=["gru", "mingru", "gtrxl", "own"],
+    ("algo", "memory"),
+    product_of(
+        TRAINED,
+        KINDS,
+        fast=[
+            *(("r2d1", "gru"), ("a2c", "mingru")),  # others in experiments/test_combinations.py
+            *((algo, memory) for algo in TRAINED for memory in ("gtrxl", "own")),
+        ],
+    ),
 )
-@pytest.mark.parametrize(
-    ("algo", "Agent", "EnvCls", "Sampler"),
-    [
-        (A2C, CategoricalLstmAgent, MemoryEnv, CpuSampler),
-        (lambda: PPO(minibatches=2), GaussianLstmAgent, ReachEnv, SerialSampler),
-        (VTrace, CategoricalLstmAgent, MemoryEnv, AlternatingSampler),
-        (sequences, R2d1LstmAgent, MemoryEnv, SerialSampler),
-        (implicit, IqnMlpAgent, MemoryEnv, AlternatingSampler),
-    ],
-    ids=["a2c", "ppo", "vtrace", "r2d1", "iqn"],
-)
-def test_agents_train_with_any_memory(algo, Agent, EnvCls, Sampler, memory):
-    agent = Agent(model_kwargs=dict(memory=memory, lstm_size=8))
-    algo = algo()
+def test_agents_train_with_any_memory(algo, memory):
+    make_algo, Agent, EnvCls, Sampler = TRAINED[algo]
+    agent = Agent(model_kwargs=dict(memory=KINDS[memory], lstm_size=8))
+    algo = make_algo()
     sampler = Sampler(EnvCls=EnvCls, env_kwargs={}, batch_T=10, batch_B=4)
     MinibatchRl(
         algo=algo, agent=agent, sampler=sampler, n_steps=200, seed=1, affinity=dict(n_workers=2)

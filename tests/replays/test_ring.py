@@ -137,7 +137,13 @@ SETTINGS = [
 @pytest.mark.parametrize(
     "cls,n,batch_T,older,p_break",
     [
-        *((cls, *settings) for cls in LOCAL for settings in SETTINGS),
+        # Three settings for each class, in turns: kinds of classes have all of them.
+        *((cls, *SETTINGS[(i + j) % 5]) for i, cls in enumerate(LOCAL) for j in (0, 1, 3)),
+        *(
+            pytest.param(cls, *SETTINGS[(i + j) % 5], marks=pytest.mark.slow)
+            for i, cls in enumerate(LOCAL)
+            for j in (2, 4)
+        ),
         *((cls, *SETTINGS[-1]) for cls in SHARED),  # the same rows in shared memory
     ],
     ids=lambda x: getattr(x, "__name__", str(x)),

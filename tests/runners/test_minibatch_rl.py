@@ -105,8 +105,19 @@ class StopAfter(Hook):
             runner.request_stop()
 
 
-@pytest.mark.parametrize("Runner", [MinibatchRl, MinibatchRlEval])
-@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler, AlternatingSampler])
+@pytest.mark.parametrize(
+    "Runner, Sampler",
+    [
+        (MinibatchRl, SerialSampler),
+        *(
+            (MinibatchRlEval, Sampler)
+            for Sampler in (SerialSampler, CpuSampler, AlternatingSampler)
+        ),
+        # The same training loop, without evaluations.
+        pytest.param(MinibatchRl, CpuSampler, marks=pytest.mark.slow),
+        pytest.param(MinibatchRl, AlternatingSampler, marks=pytest.mark.slow),
+    ],
+)
 def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(Runner, Sampler, tmp_path):
     kwargs = dict(batch_B=4) if Sampler is AlternatingSampler else {}
     if Runner is MinibatchRlEval and Sampler is SerialSampler:  # rows without evaluation, too

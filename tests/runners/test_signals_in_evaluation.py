@@ -11,6 +11,7 @@ from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.logging.context import run_context
+from tests.cases import product_of
 from tests.runners.test_minibatch_rl import N_ITR, B, T, rows_of, runner_for, unmeasured
 
 
@@ -60,8 +61,14 @@ def test_half_an_evaluation_is_neither_logged_nor_saved(tmp_path):
     assert torch.load(tmp_path / "run" / "params.pkl")["itr"] == 1
 
 
-@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
-@pytest.mark.parametrize("itr", [3, N_ITR - 1])
+@pytest.mark.parametrize(
+    "itr, Sampler",
+    product_of(
+        [3, N_ITR - 1],
+        [SerialSampler, CpuSampler],
+        fast=[(3, CpuSampler), (N_ITR - 1, SerialSampler)],
+    ),
+)
 def test_the_resumed_run_makes_up_for_it_bit_for_bit(Sampler, itr, tmp_path):
     whole = runner_for(MinibatchRlEval, Sampler)
     with run_context(tmp_path / "a", 0, "run"):

@@ -17,6 +17,7 @@ from rlpyt.samplers.parallel.gpu.alternating_sampler import AlternatingSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func
+from tests.cases import product_of
 from tests.faulty import FaultyEnv
 from tests.oracles.healed import HealedRows
 from tests.parts import EchoAgent
@@ -65,8 +66,19 @@ def check_rows(found, waits=False):
     return n_void
 
 
-@pytest.mark.parametrize("fault", ["raise", "nan", "observation shape", "exit"])
-@pytest.mark.parametrize("SamplerCls", ALL)
+@pytest.mark.parametrize(
+    "SamplerCls, fault",
+    product_of(
+        ALL,
+        ["raise", "nan", "observation shape", "exit"],
+        fast=[
+            *((SamplerCls, "raise") for SamplerCls in ALL),
+            (CpuSampler, "nan"),
+            (AlternatingSampler, "observation shape"),
+            (GpuSampler, "exit"),
+        ],
+    ),
+)
 def test_an_environment_that_fails_is_built_anew(SamplerCls, fault, tmp_path):
     found, statistics = batches(SamplerCls, tmp_path, fault=fault)
     n_void = check_rows(found)
@@ -75,8 +87,17 @@ def test_an_environment_that_fails_is_built_anew(SamplerCls, fault, tmp_path):
     assert (n_void[1] > 0).sum() == 1 and n_void[1].max() < 9
 
 
-@pytest.mark.parametrize("fault", ["kill", "hang"])
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize(
+    "SamplerCls, fault",
+    product_of(
+        PARALLEL,
+        ["kill", "hang"],
+        fast=[
+            *((SamplerCls, "kill") for SamplerCls in PARALLEL),
+            (CpuSampler, "hang"),
+        ],
+    ),
+)
 def test_a_worker_that_is_lost_is_started_again(SamplerCls, fault, tmp_path):
     found, statistics = batches(SamplerCls, tmp_path, fault=fault)
     n_void = check_rows(found)
@@ -85,8 +106,19 @@ def test_a_worker_that_is_lost_is_started_again(SamplerCls, fault, tmp_path):
     assert statistics == expected
 
 
-@pytest.mark.parametrize("fault", ["raise", "kill", "hang"])
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize(
+    "SamplerCls, fault",
+    product_of(
+        PARALLEL,
+        ["raise", "kill", "hang"],
+        fast=[
+            (CpuSampler, "raise"),
+            (AlternatingSampler, "raise"),
+            (GpuSampler, "kill"),
+            (CpuSampler, "hang"),
+        ],
+    ),
+)
 def test_a_worker_that_is_dropped_records_nothing_any_more(SamplerCls, fault, tmp_path):
     on_fault = dict.fromkeys(("env_error", "env_hang", "worker_death"), "drop_worker")
     found, statistics = batches(SamplerCls, tmp_path, on_fault=on_fault, fault=fault)
@@ -142,11 +174,23 @@ class Numbers(Curriculum):
         self.n_dropped += 1
 
 
-@pytest.mark.parametrize("fault", ["raise", "kill", "drop"])
-@pytest.mark.parametrize("SamplerCls", ALL)
+@pytest.mark.parametrize(
+    "SamplerCls, fault",
+    [
+        (SerialSampler, "raise"),
+        *product_of(
+            PARALLEL,
+            ["raise", "kill", "drop"],
+            fast=[
+                (AlternatingSampler, "raise"),
+                (CpuSampler, "kill"),
+                (GpuSampler, "kill"),
+                (AlternatingSampler, "drop"),
+            ],
+        ),
+    ],
+)
 def test_tasks_go_on_after_a_fault_and_broken_episodes_have_no_result(SamplerCls, fault, tmp_path):
-    if fault != "raise" and SamplerCls is SerialSampler:
-        return
     on_fault = dict(worker_death="drop_worker") if fault == "drop" else "restart"
     own = dict(EnvCls=Levels, curriculum=(numbers := Numbers(10_000)))
     env = dict(fault="raise" if fault == "raise" else "kill", fixed=True)
@@ -283,8 +327,18 @@ def test_a_fault_in_an_evaluation_costs_its_episode_only(SamplerCls, fault, tmp_
     assert len(lengths[0]) == (8 if fault == "raise" else 4)
 
 
-@pytest.mark.parametrize("action", ["restart_worker", "drop_worker"])
-@pytest.mark.parametrize("SamplerCls", PARALLEL)
+@pytest.mark.parametrize(
+    "SamplerCls, action",
+    product_of(
+        PARALLEL,
+        ["restart_worker", "drop_worker"],
+        fast=[
+            (AlternatingSampler, "restart_worker"),
+            (CpuSampler, "restart_worker"),
+            (GpuSampler, "drop_worker"),
+        ],
+    ),
+)
 def test_the_rest_of_a_long_evaluation_goes_on_without_a_lost_worker(SamplerCls, action, tmp_path):
     sampler = SamplerCls(
         EnvCls=FaultyEnv,

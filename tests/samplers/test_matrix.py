@@ -26,6 +26,7 @@ from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.seed import set_seed
+from tests.cases import product_of
 from tests.parts import EchoAgent, ForgetfulEchoAgent, ShapedCountEnv, time_of
 
 T, B = 7, 4
@@ -96,9 +97,14 @@ def described(infos):
     return sorted(sorted(info.items()) for info in infos)
 
 
-@pytest.mark.parametrize("mid_batch_reset", RESETS, ids=["reset", "wait"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("AgentCls", AGENTS)
+@pytest.mark.parametrize(
+    ("AgentCls", "kind", "mid_batch_reset"),
+    [  # of the whole matrix below, with agents in turns
+        (AGENTS[(i + j) % 2], kind, mid_batch_reset)
+        for i, kind in enumerate(KINDS)
+        for j, mid_batch_reset in enumerate(RESETS)
+    ],
+)
 def test_deterministic_agents_collect_the_same_in_every_layout(AgentCls, kind, mid_batch_reset):
     kwargs = dict(env_kwargs=dict(kind=kind, life=3), mid_batch_reset=mid_batch_reset)
     serial = collect(SerialSampler, AgentCls(), **kwargs)
@@ -182,8 +188,17 @@ def test_networks_collect_the_same_bits_in_tiles(memory, kind, mid_batch_reset, 
         assert_same(serial, collect(SamplerCls, stochastic_agent(kind, memory), **kwargs))
 
 
-@pytest.mark.parametrize("SamplerCls", [SerialSampler, *SAMPLERS])
-@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize(
+    ("memory", "SamplerCls"),
+    product_of(
+        MEMORIES,
+        [SerialSampler, *SAMPLERS],
+        fast=[
+            *((memory, SerialSampler) for memory in MEMORIES),
+            *((memory, SAMPLERS[i % len(SAMPLERS)]) for i, memory in enumerate(MEMORIES)),
+        ],
+    ),
+)
 def test_acting_row_by_row_is_training_over_the_batch(SamplerCls, memory):
     agent = stochastic_agent("box", memory)
     sampler = start(SamplerCls, agent, env_kwargs={}, max_decorrelation_steps=0)
@@ -255,8 +270,10 @@ def evaluated(SamplerCls, agent, evaluations=2, **kwargs):
         sampler.shutdown()
 
 
-@pytest.mark.parametrize("AgentCls", AGENTS)
-@pytest.mark.parametrize("SamplerCls", SAMPLERS)
+@pytest.mark.parametrize(
+    ("SamplerCls", "AgentCls"),
+    product_of(SAMPLERS, AGENTS, fast=zip(SAMPLERS, 2 * AGENTS)),
+)
 def test_evaluation_in_the_middle_is_the_same_and_disturbs_nothing(SamplerCls, AgentCls):
     serial, _ = evaluated(SerialSampler, AgentCls(), TrajInfoCls=CountingInfo, **EVALUATION)
     own, after = evaluated(SamplerCls, AgentCls(), TrajInfoCls=CountingInfo, **EVALUATION)

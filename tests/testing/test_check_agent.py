@@ -33,6 +33,7 @@ from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.spaces.int_box import IntBox
 from rlpyt.testing import ConformanceError, ConformanceWarning, check_agent
 from rlpyt.testing.agent import CHECKS
+from tests.cases import product_of
 from tests.parts import EchoAgent, ForgetfulEchoAgent
 from tests.testing import small_agents
 from tests.testing.small_agents import Net, Small, SmallRnn, with_distribution, with_net, with_step
@@ -88,11 +89,20 @@ def test_good_agents_pass_without_a_warning(name, recwarn):
     assert report.ok and (left_open or "fast-policy" in report.passed)
 
 
+MODELS = [{}, dict(noisy=True), dict(dueling=True), dict(memory="gru", noisy=True)]
+HEADS = [CatDqnMlpAgent, QrDqnMlpAgent, IqnMlpAgent]
+
+
 @pytest.mark.parametrize(
-    "model", [{}, dict(noisy=True), dict(dueling=True), dict(memory="gru", noisy=True)], ids=str
-)
-@pytest.mark.parametrize(
-    "Agent", [DqnMlpAgent, CatDqnMlpAgent, QrDqnMlpAgent, IqnMlpAgent, R2d1LstmAgent]
+    "Agent, model",
+    product_of(
+        [DqnMlpAgent, R2d1LstmAgent, *HEADS],
+        MODELS,
+        fast=[
+            *((Agent, model) for Agent in (DqnMlpAgent, R2d1LstmAgent) for model in MODELS),
+            *((Agent, MODELS[-1]) for Agent in HEADS),
+        ],
+    ),
 )
 def test_agents_of_deep_q_learning_pass(Agent, model):
     report = check_agent(Agent(model_kwargs={**SMALL, **model}), cartpole)

@@ -59,17 +59,22 @@ def collect(SamplerCls, agent, during=None, n_batches=3, **kwargs):
         sampler.shutdown()
 
 
-SELDOM = ("dqn in torch", "cat", "qr", "iqn", "iqn, gru")
-ALL = [pytest.param(name, marks=[pytest.mark.slow] * (name in SELDOM)) for name in AGENTS]
 SOME = [SerialSampler, CpuSampler, AlternatingSampler]
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_same_batches_in_every_layout(name):
+@pytest.mark.parametrize(
+    ("name", "samplers"),
+    [
+        *((name, SAMPLERS[::2]) for name in ("dqn", "r2d1")),
+        *((name, SAMPLERS[1::2]) for name in ("noisy", "noisy, gru")),
+        *(pytest.param(name, SAMPLERS, marks=pytest.mark.slow) for name in AGENTS),
+    ],
+)
+def test_same_batches_in_every_layout(name, samplers):
     serial = collect(SerialSampler, AGENTS[name](), deterministic_acting=True)
     actions = np.concatenate([samples.agent.action for samples, _ in serial])
     assert len(np.unique(actions)) > 1
-    for SamplerCls in SAMPLERS:
+    for SamplerCls in samplers:
         assert_same(serial, collect(SamplerCls, AGENTS[name](), deterministic_acting=True))
 
 

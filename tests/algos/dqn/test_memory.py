@@ -33,6 +33,7 @@ from tests.algos.dqn.parts_dqn import (
     prepared,
 )
 from tests.algos.dqn.stepping import after_return, walk
+from tests.cases import product_of
 
 GAMMA, ETA, V = 0.9, 0.8, 10.0
 N_SEQUENCES, N_TAU, N_TAU_TARGET = 9, 3, 2
@@ -164,15 +165,17 @@ def check_against_stepping(kind, algo, monkeypatch):
     return batch, expected[3]
 
 
+SETTINGS = [(4, 3, 4, True), (0, 1, 1, False), (5, 2, 30, True), (1, 5, 4, False)]
+
+
 @KINDS
-@pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize(
-    "warmup_T, n_step, length, prioritized",
-    [(4, 3, 4, True), (0, 1, 1, False), (5, 2, 30, True), (1, 5, 4, False)],
+    "settings, double",
+    product_of(SETTINGS, [True, False], fast=zip(SETTINGS, [True, False, False, True])),
+    ids=str,
 )
-def test_losses_are_those_of_stepping_with_resets(
-    kind, double, warmup_T, n_step, length, prioritized, monkeypatch
-):
+def test_losses_are_those_of_stepping_with_resets(kind, settings, double, monkeypatch):
+    warmup_T, n_step, length, prioritized = settings
     algo = algo_of(
         kind, warmup_T=warmup_T, n_step_return=n_step, double_dqn=double,
         store_rnn_state_interval=1 + warmup_T % 2, prioritized_replay=prioritized,

@@ -18,6 +18,7 @@ from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from tests.algos.dqn.parts_dqn import AGENTS, B, fill, prepared
 from tests.algos.dqn.stepping import walk
+from tests.cases import product_of
 
 EPS, ETA, GAMMA = 1e-2, 0.8, 0.9
 N_SEQUENCES = 12
@@ -65,10 +66,25 @@ def by_stepping(batch, algo, agent):
     return loss, shown, ETA * clipped.amax(0) + (1 - ETA) * mean, crossed
 
 
-@pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("length", [1, 4, 30])
-@pytest.mark.parametrize("warmup_T,n_step", [(4, 3), (0, 1), (5, 2), (1, 5)])
-def test_loss_is_that_of_stepping_with_resets(warmup_T, n_step, length, double):
+STEPS, LENGTHS = [(4, 3), (0, 1), (5, 2), (1, 5)], [1, 4, 30]
+
+
+@pytest.mark.parametrize(
+    ("steps", "length", "double"),
+    product_of(
+        STEPS,
+        LENGTHS,
+        [True, False],
+        fast=[
+            (steps, length, (i + j) % 2 == 0)
+            for i, steps in enumerate(STEPS)
+            for j, length in enumerate(LENGTHS)
+        ],
+    ),
+    ids=str,
+)
+def test_loss_is_that_of_stepping_with_resets(steps, length, double):
+    warmup_T, n_step = steps
     algo = algo_of(
         warmup_T=warmup_T, n_step_return=n_step, double_dqn=double,
         store_rnn_state_interval=1 + warmup_T % 2,
