@@ -1,5 +1,6 @@
 """Call a function for each configuration and seed, in parallel: lagom's ``run_experiment``."""
 
+import hashlib
 import itertools
 import os
 import sys
@@ -7,13 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rlpyt.errors import RlpytError
 from rlpyt.experiments.config import Config
 from rlpyt.sweeps.directory import About, SweepDirectory
 from rlpyt.sweeps.function_job import CALLS, RESULT, Function, FunctionCall
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.start import command_line, launcher_of, say_now
-from rlpyt.utils.checks import whole_number
+from rlpyt.utils.checks import scalar, whole_number
 from rlpyt.utils.files import atomic_write
 from rlpyt.utils.launching.machine import n_gpus, names_of_gpus
 from rlpyt.utils.launching.resources import Resources
@@ -176,10 +179,16 @@ def _gpus_for(device: str) -> dict[str, str]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON returns it, equal in a second start of the script."""
+    value = scalar(value)
     if isinstance(value, str | int | float | bool | None):
         return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        return [str(array.dtype), *array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
     return str(getattr(value, "__qualname__", f"a {type(value).__name__}"))
 
 

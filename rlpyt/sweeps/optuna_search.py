@@ -206,18 +206,20 @@ class OptunaSearch(Source):
         """Report new rows common to all started runs of a trial; yield their steps.
 
         Trials are compared at the same step. Rows of runs with different batch sizes are assigned
-        to the nearest multiple of the log interval.
+        to the nearest multiple of the log interval. The evaluation before training does not count.
         """
         jobs, trial = self._jobs[number], self._trial(number)
-        rows = [own for job in jobs if (own := self.search.rows(self._dir_of(job)))]
         every = _row_interval(jobs[0].job)
-        for row in zip(*rows):
-            at = max(steps for steps, _ in row)
-            step = max(round(at / every), 1) * every
+        rows = [
+            {max(round(at / every), 1) * every: (at, value) for at, value in own if at > 0}
+            for job in jobs
+            if (own := self.search.rows(self._dir_of(job)))
+        ]
+        for step in sorted(set.intersection(*map(set, rows)) if rows else ()):
             if step > self._reported[number]:
                 self._reported[number] = step
-                trial.report(float(np.mean([value for _, value in row])), step)
-                yield at
+                trial.report(float(np.mean([own[step][1] for own in rows])), step)
+                yield max(own[step][0] for own in rows)
 
     def _trial(self, number: int) -> Any:
         """Return an active trial, also one of an earlier launcher."""

@@ -1,8 +1,10 @@
 """lagom's run_experiment: directories, results, failures, resuming."""
 
+import copy
 import json
 import os
 
+import numpy as np
 import pytest
 
 from rlpyt.experiments.config import Config, Grid
@@ -39,6 +41,25 @@ def test_every_configuration_is_called_with_every_seed(tmp_path, max_workers):
     if max_workers is not None:  # the directory is this experiment's alone
         with pytest.raises(FileExistsError, match="another experiment"):
             run_experiment(run, config(), [9], tmp_path, max_workers, say=quiet)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"net": {"size": 1}}, {"net": {"size": 2}}),
+        ({"k": np.int64(5)}, {"k": np.int64(7)}),
+        ({"x": np.zeros(3)}, {"x": np.ones(3)}),
+    ],
+    ids=["dictionary", "number", "array"],
+)
+def test_other_values_are_another_experiment(one, other, tmp_path):
+    def run(config, seed, device, logdir):
+        return seed
+
+    assert run_experiment(run, Config(one), [0], tmp_path, 1, say=quiet) == [0]
+    assert run_experiment(run, Config(copy.deepcopy(one)), [0], tmp_path, 1, say=quiet) == [0]
+    with pytest.raises(FileExistsError, match="another experiment"):
+        run_experiment(run, Config(other), [0], tmp_path, 1, say=quiet)
 
 
 def test_a_resumed_experiment_repeats_no_call(tmp_path):

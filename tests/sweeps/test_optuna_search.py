@@ -243,6 +243,23 @@ def test_rows_of_other_batch_sizes_are_compared_at_the_nearest_interval(tmp_path
     assert [[*t.intermediate_values] for t in trials(sweep)] == [[1000, 2000, 3000], [1000]]
 
 
+def test_rows_of_seeds_are_paired_by_their_steps(tmp_path):
+    """Evaluations before training are left out, and so are steps that only one seed has."""
+    path = tmp_path / "search.yaml"
+    path.write_text(
+        "train: ppo\nenv: CartPole-v1\nseeds: 2\noptions: {steps: 9000, log_interval_steps: 1000}\n"
+        "sample: {algo.learning_rate: {choice: [0.1]}}\nsearch: {trials: 1}\n"
+    )
+    sweep = sweep_at(tmp_path / "sweep", path)
+    study = source(sweep)
+    jobs = [study.next(sweep) for _ in range(2)]
+    write_rows(sweep, jobs[0], [(steps, steps) for steps in range(0, 6000, 1000)])
+    write_rows(sweep, jobs[1], [(0, -1.0), *((steps, 3 * steps) for steps in (3000, 4000))])
+    look(study, *jobs)
+    (trial,) = trials(sweep)
+    assert trial.intermediate_values == {3000: 6000, 4000: 8000}
+
+
 def test_trials_of_an_interrupted_launcher_are_continued(tmp_path):
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, seeds=2))
     study = source(sweep)
