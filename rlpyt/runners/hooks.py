@@ -258,7 +258,7 @@ class KeepBest(Hook):
         if runner.start_itr > 0 and self._path.exists():
             best = read_snapshot(self._path)
             alike = best.get("evaluated", runner._eval) == runner._eval
-            if alike and best["itr"] <= runner.state.itr:  # later ones will be evaluated again
+            if alike and best["cum_steps"] <= runner.cum_steps:  # later ones are evaluated again
                 self.return_ = best["return_"]
 
     def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:

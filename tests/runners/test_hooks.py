@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -206,6 +207,20 @@ def test_the_best_agent_is_kept(tmp_path):
         runner = runner_for(MinibatchRlEval, hooks=[KeepBest()], n_itr=2)
         runner.train()  # a new run does not compare with an older one
     assert torch.load(tmp_path / "best.pkl", weights_only=True)["return_"] != 3.0
+
+
+def test_the_best_agent_of_a_run_with_other_ranks_is_known_by_its_steps(tmp_path):
+    """Iterations of another number of ranks have other numbers."""
+    with run_context(tmp_path, 0, "best"):
+        runner_for(MinibatchRl, hooks=[Returns([3.0]), KeepBest()], n_itr=1).train()
+        best = torch.load(tmp_path / "best.pkl", weights_only=True)
+        for itr, steps, known in ((80, T * B, True), (0, T * B + 1, False)):
+            torch.save({**best, "itr": itr, "cum_steps": steps}, tmp_path / "best.pkl")
+            runner = SimpleNamespace(
+                start_itr=1, _eval=False, cum_steps=T * B, state=SimpleNamespace(itr=0)
+            )
+            (keep := KeepBest()).on_start(runner)
+            assert (keep.return_ == 3.0) == known
 
 
 def test_returns_of_training_and_of_evaluations_are_not_compared(tmp_path):

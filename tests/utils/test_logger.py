@@ -259,6 +259,17 @@ def test_rewind_deletes_rows_that_a_resumed_run_writes_again(tmp_path):
     ]
 
 
+def test_rows_before_a_checkpoint_stay_whatever_their_iteration(tmp_path):
+    """Iterations have other numbers after a resume with other ranks."""
+    path = tmp_path / "progress.csv"
+    path.write_text("Itr,x\n9,a\n19,b\n")
+    logger.add_tabular_output(path, append=True)
+    mark = logger.table_marks()
+    dump(x="c", Itr=10)
+    logger.rewind("Itr", 9, mark)
+    assert rows_of(path) == [["Itr", "x"], ["9", "a"], ["19", "b"]]
+
+
 def test_tensorboard_shows_rows_that_a_resumed_run_writes_again_once(tmp_path):
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for first, last in ((0, 4), (2, 5)):  # stopped at 4, resumed after 1

@@ -89,6 +89,14 @@ def test_last_row_of_a_file_without_rows_is_empty(tmp_path):
     assert last_row(path) == {"a": 1, "b": 2}
 
 
+def test_the_last_row_has_the_names_of_its_own_header(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("steps,x\n1,5\n2,6\nsteps,new,x\n3,1,7\n4,1,8\n")
+    assert last_row(path) == {"steps": 4, "new": 1, "x": 8}
+    path.write_text("steps,x\n1,5\nx,steps\n7,3\n")
+    assert last_row(path) == {"steps": 3, "x": 7}
+
+
 def test_new_rows_are_read_once_as_they_are_written(tmp_path):
     path = tmp_path / "progress.csv"
     rows = NewRows(path)

@@ -91,6 +91,8 @@ def last_row(
 ) -> dict[str, float]:
     """Return the finite numbers of the newest complete row of a progress.csv, by column.
 
+    A second header line, as in concatenated files, applies to the rows after it.
+
     Only the header and the last ``max_bytes`` of the file are read. Empty without a complete row.
 
     Args:
@@ -111,10 +113,15 @@ def last_row(
     names = cells_of(header.decode("utf-8-sig", "replace").rstrip("\r\n"))
     first = 0 if start == len(header) else 1  # the first line read may lack its beginning
     found: dict[str, float] = {}
-    wanted = set(names)
-    for line in reversed(lines[first:]):
-        cells = cells_of(line)
-        if len(cells) == len(names) and cells != names:
+    rows: list[tuple[list[str], list[str]]] = []  # (header, cells)
+    for cells in map(cells_of, lines[first:]):
+        if _is_header(cells, set(names)):
+            names = cells
+        else:
+            rows.append((names, cells))
+    wanted = {name for names, _ in rows for name in names}
+    for names, cells in reversed(rows):
+        if len(cells) == len(names):
             row = {name: _number(cell) for name, cell in zip(names, cells) if name in wanted}
             found |= {name: v for name, v in row.items() if v is not None and math.isfinite(v)}
             wanted = wanted.intersection(newest).difference(found)

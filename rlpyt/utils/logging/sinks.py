@@ -186,16 +186,15 @@ class CsvSink:
 
         Args:
             column, value: rows with more than this in the column are deleted.
-            mark: result of ``mark``; rows after it are deleted if those before are unchanged.
+            mark: result of ``mark``; if the rows before it are unchanged, those after it are
+                deleted instead.
         """
-        if column in self.columns:
-            index = self.columns.index(column)
-            most = mark["rows"] if mark is not None and self.starts_like(mark) else math.inf
+        if mark is not None and self.starts_like(mark):
             rows = itertools.count()  # number of each row
-            self._rewrite(
-                self.columns,
-                keep=lambda cells: next(rows) < most and _number(cells[index]) <= value,
-            )
+            self._rewrite(self.columns, keep=lambda _: next(rows) < mark["rows"])
+        elif column in self.columns:
+            index = self.columns.index(column)
+            self._rewrite(self.columns, keep=lambda cells: _number(cells[index]) <= value)
 
     def mark(self) -> dict[str, Any]:
         """Return the current position for a checkpoint: columns, number of rows, last row.
