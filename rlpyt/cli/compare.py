@@ -5,6 +5,7 @@ first has a higher return than one of the second, each with a bootstrap interval
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -38,7 +39,15 @@ def main(args: Sequence[str]) -> int:
     from rlpyt.utils.logging.console import say
     from rlpyt.utils.logging.tabulate import tabulate
     from rlpyt.vis import comparisons, style
-    from rlpyt.vis.results import compare, differences, over_tasks, read_sides, write_results
+    from rlpyt.vis.results import (
+        RETURN,
+        RETURNS,
+        compare,
+        differences,
+        over_tasks,
+        read_sides,
+        write_results,
+    )
     from rlpyt.vis.scores import Scores
 
     if command.output is not None:
@@ -62,7 +71,7 @@ def main(args: Sequence[str]) -> int:
     for line in differences(found, {**theirs.returns, **ours.returns}):
         say(f"They differ: {line}.")
     if command.csv is not None:
-        write_results(ours, command.csv)
+        write_results(ours, command.csv, RETURN if command.y == RETURNS else command.y)
         say(f"Curves written to {command.csv}")
     if command.output is not None:
         of: dict[str, dict[str, Any]] = {}
@@ -77,7 +86,9 @@ def main(args: Sequence[str]) -> int:
 
 
 def _cells(side: Any) -> tuple[str, ...]:
-    means = (_interval(side.iqm, ",.0f"), _interval(side.mean, ",.0f"))
+    largest = max(map(abs, (*side.iqm, *side.mean)))
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
+    means = (_interval(x, f",.{decimals}f") for x in (side.iqm, side.mean))
     return (side.label, str(len(side.returns)), *means)
 
 

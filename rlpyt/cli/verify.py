@@ -87,7 +87,7 @@ def check(row: Row, settings: Sequence[str], part: float, n_seeds: int) -> float
         n_seeds: number of new runs.
 
     Raises:
-        UnfinishedRun: a run failed or ended before.
+        UnfinishedRun: a run failed, ended before, or has no return.
     """
     n_rows = row.rows_until(part)
     steps = row.tables[0][STEPS][n_rows - 1]
@@ -95,11 +95,15 @@ def check(row: Row, settings: Sequence[str], part: float, n_seeds: int) -> float
     seeds = range(FIRST_SEED, FIRST_SEED + n_seeds)
     new = first_part(words, [*seeds], steps, together=row.together)
     found = compare_tables(new, row.tables, n_rows)
+    if not found:
+        raise UnfinishedRun(
+            f"the new runs have no return in the second half of {steps:,.0f} steps."
+        )
     cells = [
         (name, f"{theirs:.5g}", f"{ours:.5g}", f"{p:.4f}")
         for name, (theirs, ours, p) in sorted(found.items(), key=lambda item: item[1][2])
     ]
-    say(f"Rows {n_rows // 2 + 1} to {n_rows}, up to step {steps:,.0f}:")
+    say(f"Second half of the first {steps:,.0f} steps:")
     say(
         tabulate(
             cells, ("Mean of", "Row", "New runs", "Probability"), colalign=("left", *["right"] * 3)

@@ -248,6 +248,13 @@ def _on_common_grid(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interpolate runs in the range where all have data. Return x [P] and y [runs, P]."""
     start = max(curve_x[0] for curve_x, _ in curves)
+    if len(reaching := [curve for curve in curves if curve[0][-1] >= start]) < len(curves):
+        warnings.warn(
+            f"{name}: {len(curves) - len(reaching)} runs are left out, which end before {start:g}, "
+            "where the last one begins.",
+            stacklevel=5,
+        )
+        curves = reaching
     ends = [curve_x[-1] for curve_x, _ in curves]
     if min(ends) < 0.95 * max(ends):
         warnings.warn(

@@ -198,7 +198,7 @@ def varying_settings(runs: Sequence[RunRecord]) -> list[str]:
     return [
         key
         for key in keys
-        if key.rsplit(".", 1)[-1] not in NOT_SETTINGS | NOT_OF_CURVES
+        if key.removeprefix("runner.") not in NOT_SETTINGS | NOT_OF_CURVES
         and len({setting_text(run.settings.get(key, ABSENT)) for run in runs}) > 1
     ]
 
@@ -303,9 +303,13 @@ def _labels_by_settings(runs: Sequence[RunRecord]) -> dict[Path, str]:
     keys = varying_settings(nameless)
     for run in nameless:
         found[run.path] = describe(run.settings, keys) if keys else run.path.name
-    several = len({algorithm for algorithm, _ in families}) > 1
+    # A variant has the same label in all environments, also where it is alone.
+    telling: dict[str, dict[str, None]] = {}
     for (algorithm, _), family in families.items():
-        keys = varying_settings(family)
+        telling.setdefault(algorithm, {}).update(dict.fromkeys(varying_settings(family)))
+    several = len(telling) > 1
+    for (algorithm, _), family in families.items():
+        keys = [*telling[algorithm]]
         for run in family:
             parts = [algorithm if several or not keys else "", describe(run.settings, keys)]
             found[run.path] = ", ".join(filter(None, parts)) or run.path.name

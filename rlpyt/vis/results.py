@@ -37,6 +37,7 @@ from rlpyt.vis.statistics import Array, bootstrap_interval, interquartile_mean
 
 PUBLISHED = Path(__file__).with_name("published.json")
 RETURNS = "ReturnAverage"  # column of progress.csv
+SCORE = "GameScoreAverage"  # in its place for Atari, whose returns are those of clipped rewards
 TRAINED = "training episodes"  # what returns are without evaluations, and in Dopamine's files
 EPISODES = "Diagnostics/TrajsInEval"  # column of runs that evaluate
 MAX_BYTES = 2**28  # of a table
@@ -151,7 +152,8 @@ def _curves_of(runs: Sequence[RunRecord], column: str, paths: Sequence[Path]) ->
     for run in runs:
         algorithm = run.label or str(run.settings.get("algo_name", run.path.parent.name))
         rows = read_progress(run.path)
-        steps, values = rows.get(STEPS, np.array([])), rows.get(column, np.array([]))
+        name = SCORE if column == RETURNS and SCORE in rows else column
+        steps, values = rows.get(STEPS, np.array([])), rows.get(name, np.array([]))
         what, played = f"column {column}", {int(n) for n in rows.get(EPISODES, ()) if n > 0}
         if column == RETURNS and (run.settings.get("eval_interval_steps") or EPISODES in rows):
             number = played.pop() if len(played) == 1 else None
@@ -301,8 +303,14 @@ def _read_dopamine(path: Path) -> Results:
     return results
 
 
-def write_results(results: Results, path: Path) -> None:
-    """Write curves as a table in the form of SimbaV2's and FlashSAC's results."""
+def write_results(results: Results, path: Path, metric: str = RETURN) -> None:
+    """Write curves as a table in the form of SimbaV2's and FlashSAC's results.
+
+    Args:
+        results: the curves.
+        path: .csv file.
+        metric: what the values are; `read_results` reads returns.
+    """
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("", *COLUMNS))
@@ -311,7 +319,7 @@ def write_results(results: Results, path: Path) -> None:
             for task, curves in tasks.items():
                 for seed, curve in enumerate(curves):
                     for step, value in zip(*curve, strict=True):
-                        writer.writerow((number, algorithm, task, seed, RETURN, step, value))
+                        writer.writerow((number, algorithm, task, seed, metric, step, value))
                         number += 1
 
 

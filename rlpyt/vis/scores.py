@@ -79,6 +79,7 @@ def final_scores(
     from_evaluation = source == "evaluation" or (
         source == "auto"
         and y == "ReturnAverage"
+        and any(score is not None for score in evaluated.values())
         and not any(score is None and _has_values(path, y) for path, score in evaluated.items())
     )
     read = {run.path: evaluated[run.path] if from_evaluation else last_rows(run, y) for run in runs}
@@ -86,7 +87,7 @@ def final_scores(
     scores = {path: score for path, score in read.items() if score is not None}
     where = EVALUATION if from_evaluation else f"the column {y!r}"
     if not scores:
-        raise ValueError(f"no run has a final score: {where} is missing in all of them.")
+        raise ValueError(f"no run has a final score: {where} is missing or has no number.")
     if without:
         warnings.warn(f"left out, without a value in {where}: {', '.join(without)}.", stacklevel=2)
 

@@ -1,7 +1,7 @@
 """Comparison of new runs with the first part of a published row of results, column by column.
 
-The score of a run is the mean of a column over the second half of this part. If the new scores are
-drawn from the distribution of the row's, a normal one of unknown mean and variance,
+The score of a run is the mean of a column over its rows in the second half of this part. If the new
+scores are drawn from the distribution of the row's, a normal one of unknown mean and variance,
 
     t = (mean_new - mean_row) / (s_row sqrt(1/n_new + 1/n_row))
 
@@ -70,9 +70,11 @@ def read_table(directory: Path) -> Table:
     }
 
 
-def score(values: Sequence[float] | FloatArray, n_rows: int) -> float:
-    """Return the mean over the second half of a column's first rows."""
-    return float(np.mean(values[n_rows // 2 : n_rows]))
+def score(table: Table, column: str, steps: tuple[float, float]) -> float:
+    """Return the mean of a column over rows at these steps, (excluded, included)."""
+    after, last = steps
+    here = (table[STEPS] > after) & (table[STEPS] <= last)
+    return float(np.mean(table[column][here])) if here.any() else math.nan
 
 
 def probability(new: Sequence[float], row: Sequence[float]) -> float:
@@ -100,11 +102,18 @@ def probability(new: Sequence[float], row: Sequence[float]) -> float:
 def compare_tables(
     new: Sequence[Table], row: Sequence[Table], n_rows: int
 ) -> dict[str, tuple[float, float, float]]:
-    """Return (mean of the row, mean of the new runs, probability) of each column that all have."""
-    found = {}
+    """Return (mean of the row, mean of the new runs, probability) of each column that all have.
+
+    Args:
+        new: tables of new runs, whose rows may be at other steps.
+        row: tables of the row's.
+        n_rows: number of rows in the part; those in its second half count.
+    """
+    found, at = {}, row[0][STEPS]
+    steps = (float(at[n_rows // 2 - 1]) if n_rows > 1 else -math.inf, float(at[n_rows - 1]))
     for name in compared_columns(row[0]):
         if all(name in table for table in (*new, *row)):
-            ours, theirs = ([score(x[name], n_rows) for x in tables] for tables in (new, row))
+            ours, theirs = ([score(x, name, steps) for x in tables] for tables in (new, row))
             if np.isfinite([*ours, *theirs]).all():
                 means = float(np.mean(theirs)), float(np.mean(ours))
                 found[name] = (*means, probability(ours, theirs))

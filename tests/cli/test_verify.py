@@ -46,7 +46,7 @@ def test_a_run_is_stopped_when_it_has_the_rows_steps(row, capsys):
     assert run(["verify", row, "--seeds", "1", *SETTINGS]) == 0
     printed = capsys.readouterr().out
     assert f"$ rlpyt {COMMAND}" in printed and "--seed 1000" in printed
-    assert "up to step 1,000" in printed and "no difference" in printed
+    assert "first 1,000 steps" in printed and "no difference" in printed
 
 
 def test_another_distribution_is_exit_code_1(row, monkeypatch, capsys):

@@ -283,6 +283,22 @@ def test_varying_settings_leave_seeds_out(tmp_path):
     assert varying_settings(label_runs(read_runs(tmp_path))) == ["a"]
 
 
+def test_arguments_of_environments_make_variants_whatever_their_names(tmp_path):
+    for i, name in enumerate(["easy", "hard"] * 2):
+        config = {"algo_name": "ppo", "env": "m:Maze", "seed": i // 2, "env_args": {"name": name}}
+        make_run(tmp_path / f"r{i}", config=config)
+    assert sorted(label_list(tmp_path)) == ["name=easy"] * 2 + ["name=hard"] * 2
+
+
+def test_a_variant_has_the_same_label_in_all_environments(tmp_path):
+    runs = [("Hopper-v5", 1e-3), ("Hopper-v5", 3e-4), ("Walker2d-v5", 1e-3)]
+    for i, (env, rate) in enumerate(runs):
+        config = {"algo_name": "sac", "env": env, "algo": {"learning_rate": rate}}
+        make_run(tmp_path / f"r{i}", config=config)
+    found = labels(tmp_path)
+    assert found["r0"] == found["r2"] == "learning_rate=0.001" != found["r1"]
+
+
 def test_settings_that_cannot_change_a_curve_make_no_variants(tmp_path):
     for i, video in enumerate([True, False]):
         run = {"algo_name": "ppo", "env": "CartPole-v1", "seed": i, "video": video}

@@ -218,6 +218,29 @@ def test_returns_of_runs_are_those_of_evaluations(tmp_path):
         read_results(tmp_path / "never", "Missing")
 
 
+def test_scores_of_games_are_compared_not_clipped_returns(tmp_path):
+    write_run(tmp_path / "0", [(1000, 9.0)], env="Pong", eval_interval_steps=1000)
+    file = tmp_path / "0" / "progress.csv"
+    header, row = file.read_text().split()
+    file.write_text(f"{header},GameScoreAverage\n{row},130\n")
+    ((curve,),) = [tasks["Pong"] for tasks in read_results(tmp_path).curves.values()]
+    assert curve.returns == [130]
+
+
+def test_small_returns_are_shown_with_their_digits(tmp_path, capsys):
+    for i, value in enumerate((0.3, 12.5)):
+        write_run(tmp_path / f"{i}" / "0", [(1000, value)])
+    against = ["--against", str(tmp_path / "1")]
+    with pytest.raises(SystemExit):
+        main(["compare", str(tmp_path / "0"), *against, "--csv", str(tmp_path / "own.csv")])
+    output = capsys.readouterr().out
+    assert "0.300 [0.300, 0.300]" in output and "12.5 [12.5, 12.5]" in output
+    with pytest.raises(SystemExit):
+        args = ["--y", "Diagnostics/CumSteps", "--csv", str(tmp_path / "steps.csv")]
+        main(["compare", str(tmp_path / "0"), *against, *args])
+    assert "Diagnostics/CumSteps" in (tmp_path / "steps.csv").read_text()
+
+
 def test_runs_of_scripts_and_without_a_return_are_compared_as_they_are(tmp_path, capsys):
     header = "Diagnostics/CumSteps,ReturnAverage,Diagnostics/TrajsInEval\n"
     for side, seed in itertools.product("ab", range(2)):

@@ -12,10 +12,26 @@ from benchmarks.verify import PLANTED
 from rlpyt.vis import verification as verify
 
 
-def test_a_score_is_the_mean_of_the_second_half():
-    values = [1.0, 2.0, 3.0, 5.0, 100.0, 100.0]
-    assert verify.score(values, 4) == 4 and verify.score(values, 3) == 2.5
-    assert verify.score(values, 1) == 1
+def table_of(values, every=10):
+    steps = every * np.arange(1.0, len(values) + 1)
+    return {verify.STEPS: steps, verify.RETURN: np.array(values, float)}
+
+
+def test_a_score_is_the_mean_of_the_rows_at_these_steps():
+    table = table_of([1, 2, 3, 5, 100, 100])
+    assert verify.score(table, verify.RETURN, (20, 40)) == 4
+    assert verify.score(table, verify.RETURN, (-np.inf, 10)) == 1
+    assert np.isnan(verify.score(table, verify.RETURN, (40, 49)))
+
+
+def test_rows_are_compared_at_their_steps_not_by_number():
+    row = [table_of([0, 0, k, k, 9, 9]) for k in (1, 2, 3)]
+    often = [table_of(np.repeat(x[verify.RETURN], 2), every=5) for x in row]
+    for n_rows, mean in ((4, 2), (1, 0)):
+        ((theirs, ours, _),) = verify.compare_tables(often, row, n_rows).values()
+        assert theirs == ours == mean
+    late = [{name: values[5:] for name, values in row[0].items()}]  # no return before
+    assert not verify.compare_tables(late, row, 4)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10])
@@ -46,7 +62,9 @@ def test_false_alarms_with_returns_of_rows():
         if len(row.tables) < 5:
             continue
         n_rows = row.rows_until(0.2)
-        scores = np.array([verify.score(x[verify.RETURN], n_rows) for x in row.tables])
+        last = row.tables[0][verify.STEPS][n_rows - 1]
+        half = (last / 2, last)
+        scores = np.array([verify.score(x, verify.RETURN, half) for x in row.tables])
         for _ in range(10):
             drawn = rng.permutation(scores)
             alarms.append(verify.probability(drawn[:2], drawn[2:]) < verify.ALARM)

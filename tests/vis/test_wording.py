@@ -29,7 +29,7 @@ MESSAGES = {
     "no runs": (
         ValueError,
         lambda: final_scores([]),
-        "no run has a final score: evaluation.json is missing in all of them.",
+        "no run has a final score: the column 'ReturnAverage' is missing or has no number.",
     ),
     "confidence": (
         ValueError,
