@@ -295,8 +295,9 @@ def _with_restarts(flags: list[str]) -> list[str]:
                 f"--on-fault must be restart or raise, got {word}. Give the action for one kind of "
                 "fault as --on-fault.env-error restart_env."
             )
-        at = flags.index(name) if name in flags else flags.index(f"{name}={word}")
-        end = at + 1 + (name in flags)
+        names = [flag.partition("=")[0].replace("_", "-") for flag in flags]
+        at = names.index(name)
+        end = at + 1 + ("=" not in flags[at])
         actions = [f"--on-fault.{hyphenated(x)}={y}" for x, y in as_policy(word).actions()]
         return [*flags[:at], *actions, *flags[end:]]
     return flags
@@ -369,8 +370,7 @@ def _without_names(args: Sequence[str], given: RunOptions, config: str) -> list[
 def _early_flag(name: str, flags: Sequence[str]) -> str | None:
     """Return the value of a flag that determines the defaults of all others."""
     for at, flag in enumerate(flags):
-        if flag == name and at + 1 < len(flags):
-            return flags[at + 1]
-        if flag.startswith(f"{name}="):
-            return flag.split("=", 1)[1]
+        given, equals, value = flag.partition("=")
+        if given.replace("_", "-") == name and (equals or at + 1 < len(flags)):
+            return value if equals else flags[at + 1]
     return None

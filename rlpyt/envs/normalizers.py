@@ -130,6 +130,9 @@ def with_raw_rewards(env: Env[Any, Any] | VectorEnv[Any, Any, Any]) -> tuple[Any
         pairs = [with_raw_rewards(single) for single in layer.envs]
         layer.envs, flags = map(list, zip(*pairs, strict=True))
         has_raw = any(flags)
+        for i in [i for i, flag in enumerate(flags) if has_raw and not flag]:
+            raw = _RawReward(layer.envs[i])  # whose rewards are raw
+            layer.envs[i] = _WithRawReward(raw, raw)
     return env, has_raw
 
 

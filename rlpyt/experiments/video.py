@@ -166,7 +166,8 @@ def _play(
         for b, action in zip(active, actor(active), strict=True):
             observation, reward, done, info = envs[b].step(action)
             row = rows[b]
-            row.steps, row.return_ = row.steps + 1, row.return_ + float(raw_reward(reward, info))
+            score = getattr(info, "game_score", raw_reward(reward, info))  # of Atari
+            row.steps, row.return_ = row.steps + 1, row.return_ + float(score)
             row.done = bool(getattr(info, "traj_done", done))
             row.image = enlarged(picture_of(envs[b]))
             actor.observe(b, observation, reward, bool(done))

@@ -11,7 +11,7 @@ import pytest
 import tyro
 
 from rlpyt.cli.flags import UsageError, parse, settings_class
-from rlpyt.cli.train import read_flags
+from rlpyt.cli.train import _early_flag, read_flags
 from rlpyt.experiments.options import Settings
 from rlpyt.experiments.registry import ALGORITHMS, algorithm_class
 from rlpyt.samplers.fault_policy import RAISE, RESTART
@@ -238,3 +238,9 @@ def test_settings_of_other_libraries_are_translated(flags, said, capsys):
     with pytest.raises(SystemExit):
         read_flags(algo_name, env_id, rest)
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [["--run_dir", "x"], ["--run-dir=x"], ["--run_dir=x"]])
+def test_flags_that_are_read_early_may_have_underscores(flags):
+    assert _early_flag("--run-dir", ["ppo", *flags]) == "x"
+    assert _early_flag("--run-dir", ["ppo", "--run-dir"]) is None

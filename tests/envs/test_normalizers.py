@@ -105,6 +105,15 @@ class Skip(gymnasium.Wrapper):
         return steps[-1][0], sum(step[1] for step in steps) / 2, *steps[-1][2:]
 
 
+def test_rows_without_the_wrapper_have_their_own_rewards():
+    envs = SyncVectorEnv([lambda: NormalizeReward(Sevens()), Sevens])
+    with pytest.warns(UserWarning, match="NormalizeReward"):
+        env = adapt(envs)
+    env.reset()
+    raw = env.step(np.zeros(2, np.int64)).env_info.raw_reward
+    assert raw[0] == raw[1] != 0
+
+
 def test_returns_inside_custom_wrappers_are_those_that_record_episode_statistics_reads():
     for wrapper, n_steps, reward in ((Shaped, 3, 3.5), (Skip, 1, 10.5)):
         wrapped = wrapper(RecordEpisodeStatistics(Sevens()))

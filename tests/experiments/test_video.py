@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import time
+from collections import namedtuple
 from functools import partial
 
 import gymnasium
@@ -209,6 +210,22 @@ def test_bad_requests_leave_no_file(tmp_path):
 def test_captions_say_number_steps_and_return():
     episode = video._Episode(3, np.zeros((1, 1, 3), np.uint8), 12, 1234.56, done=True)
     assert episode.caption == "#3  step 12  return 1.2346k  end"
+
+
+class Scoring(Shade):
+    """Has scores of 10 a step, of which rewards are clipped to 1."""
+
+    def step(self, action):
+        step = super().step(action)
+        info = namedtuple("Info", [*step.env_info._fields, "game_score"])(*step.env_info, 10.0)
+        return step._replace(reward=1.0, env_info=info)
+
+
+def test_returns_of_games_are_their_scores():
+    env = Scoring(length=3, fixed=True)
+    actor = video._actor(still, [env], deterministic=True, itr=0)
+    shown = [(row.steps, row.return_) for (row,) in video._play([env], actor, episodes=1, seed=0)]
+    assert shown == [(0, 0.0), (1, 10.0), (2, 20.0), (3, 30.0)]
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])

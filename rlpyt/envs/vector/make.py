@@ -61,7 +61,9 @@ def make_vec(
     if module:  # "module:id": importing the module registers the id
         importlib.import_module(module)
     name, settings = current_id(name)
-    if gymnasium.registry[name].vector_entry_point is None or wrappers or vector_kwargs:
+    unlimited = kwargs.get("max_episode_steps") == -1  # which native forms take literally
+    native = gymnasium.registry[name].vector_entry_point is not None and not unlimited
+    if not native or wrappers or vector_kwargs:
         vectorization_mode = vectorization_mode or "sync"
     mode = vectorization_mode or "vector_entry_point"
     arguments: dict[str, Any] = {"vectorization_mode": mode, **settings, **kwargs}

@@ -53,6 +53,14 @@ def test_settings_wrappers_and_modes_are_passed_on():
         make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point", vector_kwargs=kwargs)
 
 
+def test_no_time_limit_is_none_of_one_step():
+    envs = make_vec("CartPole-v1", 2, max_episode_steps=-1)
+    envs.reset()
+    step = envs.step(np.zeros(2, np.int64))
+    assert envs.horizon is None and not step.done.any()
+    envs.close()
+
+
 def test_workers():
     gymnasium.register("CountForWorkers-v0", CountGym)
     envs = make_vec("CountForWorkers-v0", 2, vectorization_mode="async", length=3)
