@@ -286,21 +286,18 @@ def _with_restarts(flags: list[str]) -> list[str]:
     Raises:
         UsageError: it is another word.
     """
-    for name in ("--on-fault", "--on_fault"):
-        word = _early_flag(name, flags)
-        if word is None:
-            continue
-        if word not in ("restart", "raise"):
-            raise UsageError(
-                f"--on-fault must be restart or raise, got {word}. Give the action for one kind of "
-                "fault as --on-fault.env-error restart_env."
-            )
-        names = [flag.partition("=")[0].replace("_", "-") for flag in flags]
-        at = names.index(name)
-        end = at + 1 + ("=" not in flags[at])
-        actions = [f"--on-fault.{hyphenated(x)}={y}" for x, y in as_policy(word).actions()]
-        return [*flags[:at], *actions, *flags[end:]]
-    return flags
+    word = _early_flag("--on-fault", flags)
+    if word is None:
+        return flags
+    if word not in ("restart", "raise"):
+        raise UsageError(
+            f"--on-fault must be restart or raise, got {word}. Give the action for one kind of "
+            "fault as --on-fault.env-error restart_env."
+        )
+    at = [flag.partition("=")[0].replace("_", "-") for flag in flags].index("--on-fault")
+    end = at + 1 + ("=" not in flags[at])
+    actions = [f"--on-fault.{hyphenated(x)}={y}" for x, y in as_policy(word).actions()]
+    return [*flags[:at], *actions, *flags[end:]]
 
 
 def _full_flag(short: re.Match[str]) -> str:
