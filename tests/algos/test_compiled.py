@@ -29,7 +29,7 @@ ALGOS = {
     "qr": functools.partial(QRDQN, **Q, optim_kwargs=dict(weight_decay=0.1)),
     "ddpg": functools.partial(DDPG, **Q, OptimCls=torch.optim.AdamW),
     "td3": functools.partial(TD3, **Q),
-    "sac": functools.partial(SAC, **Q, q_learning_rate=1e-3),
+    "sac": functools.partial(SAC, **Q, q_learning_rate=1e-3, optim_kwargs=dict(weight_decay=0.1)),
     # Normalization cancels the biases of units that are always active: their gradients are rounding
     # errors, which Adam makes steps of with a small eps.
     "crossq": functools.partial(
