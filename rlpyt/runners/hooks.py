@@ -227,6 +227,9 @@ class TimeLimit(Hook):
 class KeepBest(Hook):
     """Keep the agent with the highest ``ReturnAverage`` of a row as best.pkl in the run directory.
 
+    Atari games have a score, ``GameScoreAverage``, which counts in place of the return of clipped
+    rewards.
+
     Use it with a runner that evaluates, such as ``MinibatchRlEval``; with others, the return is
     that of training episodes, which older parameters collected. In asynchronous runs, the
     parameters may be newer than those evaluated. Load the agent by ``rlpyt.load(run_dir,
@@ -263,7 +266,7 @@ class KeepBest(Hook):
 
     def on_log(self, runner: "MinibatchRlBase", row: dict[str, Any]) -> None:
         """Save the agent if it is the best so far."""
-        return_ = row.get("ReturnAverage", math.nan)
+        return_ = row.get("GameScoreAverage", row.get("ReturnAverage", math.nan))
         if not return_ > self.return_:  # also if it is NaN
             return
         self.return_ = return_

@@ -182,6 +182,18 @@ class Returns(Hook):
         row["ReturnAverage"] = next(self.returns)
 
 
+def test_the_best_agent_of_a_game_is_that_of_its_score(tmp_path):
+    class Scores(Hook):
+        def on_log(self, runner, row):
+            row["GameScoreAverage"] = -row["ReturnAverage"]
+
+    hooks = [Returns([3.0, 1.0, 2.0]), Scores(), KeepBest()]
+    with run_context(tmp_path, 0, "best"):
+        runner_for(MinibatchRl, hooks=hooks, n_itr=3).train()
+    best = torch.load(tmp_path / "best.pkl", weights_only=True)
+    assert best["return_"] == -1.0  # the second row
+
+
 def test_the_best_agent_is_kept(tmp_path):
     agents = {}
 
