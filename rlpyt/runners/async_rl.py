@@ -10,7 +10,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.base import RlAlgorithm
 from rlpyt.errors import WorkerError
 from rlpyt.runners.batch_pipeline import Batch, BatchPipeline
-from rlpyt.runners.hooks import EvalHook, Hook
+from rlpyt.runners.hooks import EvalHook, Hook, LogHook
 from rlpyt.runners.optimizers import Optimizers
 from rlpyt.runners.progress import TerminalProgress
 from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
@@ -544,6 +544,8 @@ class AsyncRlEval(AsyncRlBase):
 
 class AsyncEvalHook(EvalHook):
     """Make the sampler evaluate at every evaluation interval; write the row afterwards."""
+
+    has_written = LogHook.has_written  # the sampler evaluates later agents
 
     def on_start(self, runner: Any) -> None:
         """Evaluate the initial policy, or repeat all evaluations that signals interrupted."""

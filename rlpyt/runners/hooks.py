@@ -98,12 +98,22 @@ class LogHook(Hook):
         """Write the row of this iteration; also called at the end of a run that a hook stops."""
         runner.write_row(itr)
 
+    def has_written(self, runner: "MinibatchRlBase", itr: int) -> bool:
+        """Return True if ``write`` has nothing to add to the rows of this iteration."""
+        return runner.state.last_logged_itr >= itr
+
 
 class EvalHook(LogHook):
     """Evaluate before training and at every evaluation interval, and write a row.
 
     Rows at logging intervals in between have no evaluation.
     """
+
+    _evaluated_itr: int | None = None
+
+    def has_written(self, runner: "MinibatchRlBase", itr: int) -> bool:
+        """Return True if the agent of this iteration was evaluated."""
+        return self._evaluated_itr == itr
 
     def on_start(self, runner: "MinibatchRlBase") -> None:
         """Evaluate the initial policy, or repeat an evaluation that a signal interrupted."""
@@ -134,6 +144,7 @@ class EvalHook(LogHook):
         runner.state.clock.switch(phase)
         if runner.end_evaluation(eval_time):
             runner.write_row(itr, (traj_infos, eval_time))
+            self._evaluated_itr = itr
 
 
 class CheckpointHook(Hook):

@@ -404,15 +404,14 @@ class MinibatchRlBase(CheckpointedRunner):
         self.stopping = True
 
     def _write_last_row(self, itr: int) -> None:
-        """Write the row of an iteration that stops the run, unless it is written already.
+        """Write the row of an iteration that stops the run, with an evaluation if the run has them.
 
         The checkpoint does not count it: a resumed run deletes it and continues like a run that was
         not stopped.
         """
-        if self.state.last_logged_itr < itr:
-            for hook in self.hooks:
-                if isinstance(hook, LogHook):
-                    hook.write(self, itr)
+        for hook in self.hooks:
+            if isinstance(hook, LogHook) and not hook.has_written(self, itr):
+                hook.write(self, itr)
 
     def stop_requests(self, itr: int) -> tuple[int | None, bool]:
         """Return (received signal or ``None``, True if a hook requested to stop)."""

@@ -460,6 +460,18 @@ def test_signal_saves_a_checkpoint_and_exits(number, code, tmp_path):
     assert resumed.start_itr >= 2
 
 
+@pytest.mark.parametrize("interval", [1, 2])
+def test_a_run_that_a_hook_stops_evaluates_its_last_agent_once(interval, tmp_path):
+    """Also if a row without an evaluation is due at this iteration."""
+    with run_context(tmp_path, 0, "stopped"):
+        runner_for(
+            MinibatchRlEval, n_itr=9, hooks=[StopAfter(2)], log_interval_steps=interval * T * B,
+            eval_interval_steps=4 * T * B,
+        ).train()  # fmt: skip
+    rows = [(row["Diagnostics/Iteration"], row["ReturnAverage"]) for row in rows_of(tmp_path)]
+    assert [itr for itr, return_ in rows if return_ not in ("", "nan")] == ["0", "2"]
+
+
 class StopAtOnce(Hook):
     def on_iteration(self, runner, itr):
         runner.request_stop()
