@@ -480,8 +480,8 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
         ["sac-HalfCheetah-100k", "crossq-256-HalfCheetah", "xqc-256-HalfCheetah"],
     ),
     "published-crossq-hopper": (
-        "SAC and CrossQ on Hopper",
-        ["sac-Hopper-100k", "crossq-256-Hopper"],
+        "SAC, CrossQ and XQC on Hopper",
+        ["sac-Hopper-100k", "crossq-256-Hopper", "xqc-256-Hopper"],
     ),
     "published-crossq-walker2d": (
         "SAC and CrossQ on Walker2d-v4",
@@ -528,8 +528,8 @@ FAMILIES = (
 # Published curves that a figure shows beside those of its runs.
 BESIDE = {
     "published-ppo": ["PPO (on-policy)"],
-    "published-crossq": ["CrossQ", "SAC", "XQC"],
-    **{f"published-crossq-{task}": ["CrossQ", "SAC"] for task in ("hopper", "walker2d", "ant")},
+    **{f"published-crossq{task}": ["CrossQ", "SAC", "XQC"] for task in ("", "-hopper")},
+    **{f"published-crossq-{task}": ["CrossQ", "SAC"] for task in ("walker2d", "ant")},
 }
 
 
