@@ -270,6 +270,19 @@ def test_rows_before_a_checkpoint_stay_whatever_their_iteration(tmp_path):
     assert rows_of(path) == [["Itr", "x"], ["9", "a"], ["19", "b"]]
 
 
+@pytest.mark.parametrize("rows", [0, 1], ids=["no rows", "rows after the checkpoint"])
+def test_a_checkpoint_before_the_first_row_keeps_none_and_the_header(rows, tmp_path):
+    path = tmp_path / "progress.csv"
+    logger.add_tabular_output(path)
+    mark = logger.table_marks()
+    for _ in range(rows):
+        dump(x="a", Itr=0)
+    logger.rewind("Itr", -1, mark)
+    dump(x="b", Itr=0)
+    assert sorted(rows_of(path)[0]) == ["Itr", "x"]
+    assert [sorted(row) for row in rows_of(path)[1:]] == [["0", "b"]]
+
+
 def test_tensorboard_shows_rows_that_a_resumed_run_writes_again_once(tmp_path):
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for first, last in ((0, 4), (2, 5)):  # stopped at 4, resumed after 1

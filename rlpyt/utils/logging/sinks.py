@@ -189,7 +189,7 @@ class CsvSink:
             mark: result of ``mark``; if the rows before it are unchanged, those after it are
                 deleted instead.
         """
-        if mark is not None and self.starts_like(mark):
+        if self.columns and mark is not None and self.starts_like(mark):
             rows = itertools.count()  # number of each row
             self._rewrite(self.columns, keep=lambda _: next(rows) < mark["rows"])
         elif column in self.columns:
