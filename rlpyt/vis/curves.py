@@ -250,8 +250,8 @@ def _on_common_grid(
     start = max(curve_x[0] for curve_x, _ in curves)
     if len(reaching := [curve for curve in curves if curve[0][-1] >= start]) < len(curves):
         warnings.warn(
-            f"{name}: {len(curves) - len(reaching)} runs are left out, which end before {start:g}, "
-            "where the last one begins.",
+            f"{name}: runs that end before {start:g}, where the last one begins, are left out: "
+            f"{len(curves) - len(reaching)} of {len(curves)}.",
             stacklevel=5,
         )
         curves = reaching

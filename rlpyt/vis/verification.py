@@ -89,12 +89,10 @@ def probability(new: Sequence[float], row: Sequence[float]) -> float:
     if spread == 0:
         return float(difference == 0)
     n = len(row) - 1  # with t = sqrt(n) tan(angle), Student's density is that of cos(angle)^(n-1)
+    angle = math.atan(difference / spread / math.sqrt(n))
     inside, outside = (
         np.trapezoid(np.cos(angles) ** (n - 1), angles)
-        for angles in (
-            np.linspace(0, np.arctan(difference / spread / math.sqrt(n)), 10_001),
-            np.linspace(np.arctan(difference / spread / math.sqrt(n)), math.pi / 2, 10_001),
-        )
+        for angles in np.linspace([0, angle], [angle, math.pi / 2], 10_001).T
     )
     return float(outside / (inside + outside))
 

@@ -195,7 +195,7 @@ def test_a_shorter_seed_ends_the_curve_with_a_warning(tmp_path, drawn):
 def test_a_run_that_ends_before_another_begins_is_left_out(tmp_path, drawn):
     write_run(tmp_path / "ppo" / "run_0", [1, 2])
     write_run(tmp_path / "ppo" / "run_1", [math.nan, math.nan, math.nan, 4, 5])
-    with pytest.warns(UserWarning, match="^ppo: 1 runs are left out, which end before 400"):
+    with pytest.warns(UserWarning, match="^ppo: runs that end before 400, .* left out: 1 of 2"):
         plot_runs(tmp_path, tmp_path / "curve.png")
     assert [*drawn().get_lines()[0].get_ydata()[[0, -1]]] == [4, 5]
 
