@@ -470,9 +470,7 @@ COMPARISONS: dict[str, list[tuple[str, str]]] = {
         *((f"td3-{env}-lr1e-3", f"sb3-td3-{env}-lr1e-3") for env in ("HalfCheetah", "Hopper")),
     ],
     "first-actions": [("td3-HalfCheetah-first-uniform", "td3-HalfCheetah-first-noise")],
-    "twenty": [
-        (f"td3-{env}-twenty", f"sb3-td3-{env}-twenty") for env in ("HalfCheetah", "Hopper")
-    ],
+    "twenty": [(f"td3-{env}-twenty", f"sb3-td3-{env}-twenty") for env in ("HalfCheetah", "Hopper")],
     "earlier": [
         ("sac-layernorm-HalfCheetah", "sac-HalfCheetah"),
         ("sac-droq-HalfCheetah", "sac-HalfCheetah"),
