@@ -329,8 +329,9 @@ TABLES: dict[str, list[Experiment]] = {
         experiment
         for env in ("HalfCheetah", "Hopper")
         for experiment in (
-            _small(f"td3-{env}-twenty", f"train td3 {env}-v5 --steps 50000", "the peer's score",
-                   seeds=TWENTY_SEEDS, cheap=False),
+            Experiment(f"td3-{env}-twenty",
+                       f"train td3 {env}-v5 --steps 50000 --torch-threads 1 {SERIAL}",
+                       "the peer's score", seeds=TWENTY_SEEDS, cheap=False),
             Experiment(f"sb3-td3-{env}-twenty", f"td3 {env}-v5 --steps 50000 --learning-rate 1e-3",
                        "a peer", seeds=TWENTY_SEEDS, cheap=False, program="benchmarks.sb3_control",
                        folder=f"sb3-td3-{env}-lr1e-3"),
