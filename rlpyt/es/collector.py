@@ -91,7 +91,8 @@ class PopulationCollector(Collector):
         infos, B = self.traj_infos, self.env_batch.B
         self.traj_infos = [self.TrajInfoCls() for _ in range(B)]
         if self.rollout.watch is not None:
-            return [info.terminate(self.step.observation[b]) for b, info in enumerate(infos)]
+            last = self._own(self.step.observation)
+            return [info.terminate(last[b]) for b, info in enumerate(infos)]
         ended = np.zeros((self.batch_T, B), bool)
         ended[length - 1, np.arange(B)] = True
         stats = BatchTrajStats(self.traj_infos, infos[0]._discount)

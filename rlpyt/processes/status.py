@@ -158,7 +158,8 @@ def environment_status(progress: Progress, envs: ChildEnvs, action: object = Non
 
 def describe_env(EnvCls: Callable[..., Any], env_kwargs: Mapping[str, Any]) -> str:
     """Return an environment's class and arguments, such as ``make(id='CartPole-v1')``."""
-    name = getattr(EnvCls, "__qualname__", None) or type(EnvCls).__qualname__
+    names = (getattr(EnvCls, known, None) for known in ("__qualname__", "__name__"))
+    name = next(filter(None, names), type(EnvCls).__qualname__)
     settings = ", ".join(
         f"{key}={value!r}" if isinstance(value, str) else f"{key}={_short(value)}"
         for key, value in env_kwargs.items()

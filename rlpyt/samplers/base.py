@@ -269,6 +269,7 @@ class BaseSampler(FixedWhileRunning):
                 f"agent={agent!r:.100} must be an agent, such as CategoricalMlpAgent()."
             )
         self.agent = completed(agent, BaseAgent, BaseAgent())
+        self.agent.mailbox = None  # of an earlier run
         self.seed = make_seed() if seed is None else check_seed(seed)
         if self.agent.noise_hold is not None:
             CollectorCls: Any = self.CollectorCls

@@ -28,7 +28,7 @@ from rlpyt.samplers.policy_source import (
     training_noise,
 )
 from rlpyt.samplers.rollout import Rollout, pairs
-from rlpyt.samplers.traj_stats import BatchTrajStats
+from rlpyt.samplers.traj_stats import BatchTrajStats, are_stock, copier
 from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import stream
@@ -113,6 +113,8 @@ class BaseCollector:
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Reset every environment; return (agent_inputs, traj_infos)."""
         inputs = self._empty_inputs()
+        self.env_batch.release()
+        self.env_batch.forget_infos()
         self.env_batch.reset(inputs.observation, range(self.env_batch.B))
         return inputs, [self.TrajInfoCls() for _ in range(self.env_batch.B)]
 
@@ -237,15 +239,15 @@ class Collector(DecorrelatingStartCollector):
         """Choose how statistics are computed: per batch for `TrajInfo`, else step by step."""
         self._stats = None
         few = self.batch_T * len(traj_infos) < FEW_STEPS
-        stock = all(type(info) is TrajInfo for info in traj_infos)
-        if self.mid_batch_reset and stock and not few:
+        if self.mid_batch_reset and are_stock(traj_infos) and not few:
             self._stats = BatchTrajStats(traj_infos, traj_infos[0]._discount)
+        self._own = copier(traj_infos)
         self.rollout.watch = None if self._stats is not None else self._watch_step
         self.traj_infos = traj_infos
 
     def _watch_step(self, b: int, a: object, r: float, d: bool, info: object) -> None:
-        step = self.step
-        self.traj_infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
+        o, a, agent_info = self._own((self.step.observation[b], a, self.step.agent_info[b]))
+        self.traj_infos[b].step(o, a, r, d, agent_info, info)
 
     def collect_batch(
         self, agent_inputs: NamedArrayTuple, traj_infos: list[Any], itr: int
@@ -288,7 +290,7 @@ class Collector(DecorrelatingStartCollector):
         self._ended[t, to_reset] = True
         if self._stats is None:
             for b in to_reset:
-                self._completed.append(self.traj_infos[b].terminate(step.observation[b]))
+                self._completed.append(self.traj_infos[b].terminate(self._own(step.observation[b])))
                 self.traj_infos[b] = self.TrajInfoCls()
         if self.mid_batch_reset:
             env_batch.reset(step.observation, to_reset)

@@ -255,7 +255,8 @@ class EnvWorker:
         from rlpyt.samplers.healing import HealingEnv
 
         record = buffer_from_example(self._example_step(), rows)
-        self._healing.append(HealingEnv(build, env, record, self._env_faults))
+        finite = getattr(self.spec.CollectorCls, "check_finite", True)
+        self._healing.append(HealingEnv(build, env, record, self._env_faults, finite))
         return self._healing[-1]
 
     def _example_step(self) -> StepRecord:
@@ -328,12 +329,17 @@ class EnvWorker:
             seed: the seed.
             alone: the process is this worker's own, so seed its global generators, too.
         """
-        self.context.seed, ranks = seed, iter(self.spec.env_ranks)
+        self.context.seed = seed
         if alone:
             set_seed(env_seed(seed, self.spec.env_ranks[0], "worker"))
-        for env in self.envs:
-            n = env.n if is_batch(env) else 1
-            _seed_env(env, [env_seed(seed, rank) for rank in itertools.islice(ranks, n)])
+        for envs, ranks, purpose in (
+            (self.envs, self.spec.env_ranks, "env"),
+            (self.eval_envs, self.spec.eval_env_ranks, "eval env"),
+        ):
+            left = iter(ranks)
+            for env in envs:
+                n = env.n if is_batch(env) else 1
+                _seed_env(env, [env_seed(seed, b, purpose) for b in itertools.islice(left, n)])
         self._start_episodes()
 
     def collect(self, itr: int, slot: int = 0) -> list[Any]:

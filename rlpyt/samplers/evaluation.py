@@ -21,6 +21,7 @@ from rlpyt.samplers.policy_source import (
 )
 from rlpyt.samplers.rollout import Rollout
 from rlpyt.samplers.step_checks import FINITE_REMEDY
+from rlpyt.samplers.traj_stats import copier
 from rlpyt.spaces.action_mask import action_mask_of, mask_error, mask_sizes
 from rlpyt.utils.buffer import buffer_from_example, buffer_func
 from rlpyt.utils.collections import NamedArrayTuple
@@ -146,6 +147,7 @@ class EvalCollector(BaseEvalCollector):
         self._rollout.start()
         self._t = 0
         self._infos = [self.TrajInfoCls() for _ in range(env_batch.B)]
+        self._own = copier(self._infos)
         self._missing: list[float] = [*self.quota] if self.quota else [np.inf] * env_batch.B
         env_batch.hold(b for b, missing in enumerate(self._missing) if missing <= 0)
 
@@ -186,7 +188,8 @@ class EvalCollector(BaseEvalCollector):
         masks = action_mask_of(step.observation)
         if masks is not None and not np.logical_or.reduceat(masks[b], self._mask_starts).all():
             raise ValueError(self._mask_error(b))
-        self._infos[b].step(step.observation[b], a, r, d, step.agent_info[b], info)
+        o, a, agent_info = self._own((step.observation[b], a, step.agent_info[b]))
+        self._infos[b].step(o, a, r, d, agent_info, info)
 
     def _mask_error(self, b: int) -> str | None:
         """Return the message for an invalid mask of row b, ``None`` if there is none."""
@@ -210,7 +213,7 @@ class EvalCollector(BaseEvalCollector):
         """
         env_batch, step = self._rollout.env_batch, self._step
         for b in to_reset:
-            info = self._infos[b].terminate(step.observation[b])
+            info = self._infos[b].terminate(self._own(step.observation[b]))
             if self.check_finite:
                 self._check_return(b, info)
             self._finished.append(info)

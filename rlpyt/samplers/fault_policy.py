@@ -13,6 +13,15 @@ HOUR_S = 3600.0
 MAX_BACKOFF_S = 30.0
 LONGEST_STREAK = 5  # faults in a row, without a complete step or batch
 HEALED = "healed (on_fault)"  # begins each line of the log about a fault
+# Columns of progress.csv that count, over all sampler processes of an asynchronous run.
+FAULT_COUNTS = (
+    "EnvRestarts",
+    "WorkerRestarts",
+    "DroppedEnvs",
+    "VoidSteps",
+    "ActorRestarts",
+    "DroppedEpisodes",
+)
 CAUSES = ("env_error", "env_hang", "worker_death")
 
 

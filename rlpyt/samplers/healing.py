@@ -37,7 +37,7 @@ from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, without_fields
 from rlpyt.utils.logging import logger
-from rlpyt.utils.processes import first_line, summary_of
+from rlpyt.utils.processes import first_line, raised_by_signal, summary_of
 from rlpyt.utils.seed import env_seed
 from rlpyt.utils.serialize import ByValue
 
@@ -56,14 +56,21 @@ class HealingEnv:
         env: the environment.
         record: ``StepRecord`` with leaves [1, ...], or [n, ...] of a vector environment.
         limit: count of the faults of this process.
+        check_finite: True if NaN and infinity are faults.
     """
 
     def __init__(
-        self, make: Callable[[int], Any], env: Any, record: NamedArrayTuple, limit: FaultLimit
+        self,
+        make: Callable[[int], Any],
+        env: Any,
+        record: NamedArrayTuple,
+        limit: FaultLimit,
+        check_finite: bool = True,
     ) -> None:
         self._make, self._env, self._record, self._limit = make, env, record, limit
         self.rows = len(record.reward)
         self.restarts, self.broken, self._wait_s = 0, False, 0.0
+        self._frozen = False
         self._streak = 0  # faults in a row
         batched = is_batch(env)
         row = slice(None) if batched else 0
@@ -73,13 +80,21 @@ class HealingEnv:
         self._last = record.observation[row]
         self._check_step: Callable[..., None] = check_batch if batched else check_step
         self._check_first: Callable[..., None] = check_batched if batched else check_observation
+        self._check_finite: Callable[..., None] = check_all_finite if check_finite else _accept
         self._ending: tuple[Any, Any, Any] = 0.0, True, info
         if batched:
             self.reset_rows = self._reset_rows
             self._ending = np.zeros(self.rows, np.float32), np.ones(self.rows, bool), info
 
+        if hasattr(env, "get_state"):
+            self.get_state = self._get_state
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
+
+    def _get_state(self) -> Any:
+        """Return the state; ``None``, as without one, until a broken environment is built anew."""
+        return None if self.broken else self._env.get_state()
 
     def step(self, action: Any) -> Any:
         """Step the environment, unless it is broken."""
@@ -87,7 +102,7 @@ class HealingEnv:
             try:
                 result = self._env.step(action)
                 self._check_step(result, self._record)
-                check_all_finite(result[0], result[1])
+                self._check_finite(result[0], result[1])
             except (Exception, SystemExit) as error:
                 self._break(error)
             else:
@@ -105,7 +120,7 @@ class HealingEnv:
                     self._rebuild()
                 first = self._env.reset()
                 self._check_first(first, self._record.observation, "observation after reset")
-                check_all_finite(first)
+                self._check_finite(first)
             except (Exception, SystemExit) as error:
                 self._break(error)
             else:
@@ -113,16 +128,28 @@ class HealingEnv:
                 return first
 
     def _reset_rows(self, rows: Any) -> Any:
-        """Start an episode in these rows; if that fails, all rows end with the next step."""
+        """Start an episode in these rows; if that fails, all rows end with the next step.
+
+        If the environment is broken, all rows start anew: the others are held, without an episode.
+        """
+        if self.broken:
+            return buffer_func(self.reset(), lambda leaf: leaf[rows])
         try:
             first = self._env.reset_rows(rows)
-            check_all_finite(first)
+            self._check_finite(first)
         except (Exception, SystemExit) as error:
             self._break(error)
             return buffer_func(self._last, lambda leaf: leaf[rows])
         return first
 
+    def freeze(self, frozen: bool = True) -> None:
+        """Freeze the running statistics, also those of environments that are built later."""
+        self._frozen = frozen
+        self._env.freeze(frozen)
+
     def _break(self, error: BaseException) -> None:
+        if raised_by_signal(error):
+            raise error
         self.broken = True
         self._streak += 1
         self._wait_s = self._limit.count(error, self._streak)
@@ -138,6 +165,7 @@ class HealingEnv:
         self._env = self._make(self.restarts)
         if is_batch(self._env):
             self._env.load_statistics(old.statistics())
+            self._env.freeze(self._frozen)
         elif isinstance(self._env, TaskEnv):
             self._env.take_over(old)
 
@@ -151,6 +179,10 @@ def check_all_finite(*parts: Any) -> None:
     leaves = [np.asarray(leaf) for part in parts for leaf in leaves_of(part)]
     if not all_finite(float_leaves(*leaves)):
         raise NonFiniteError("an observation or a reward of the environment is NaN or infinite.")
+
+
+def _accept(*parts: Any) -> None:
+    """Accept all numbers."""
 
 
 CollectBatch = Callable[[Any, Any, int], tuple[Any, Any, list[Any]]]

@@ -16,7 +16,7 @@ import torch
 from rlpyt.agents.base import BaseAgent, FastPolicy
 from rlpyt.processes.child import Abandoned
 from rlpyt.processes.status import ACTIVITY, ROW, STEPPING
-from rlpyt.samplers.env_batch import EnvBatch
+from rlpyt.samplers.env_batch import EnvBatch, null_rows
 from rlpyt.spaces.action_mask import action_mask_of, next_valid
 from rlpyt.utils.buffer import (
     NumpyArrays,
@@ -410,7 +410,8 @@ class RandomPolicy:
     def finish(self) -> None:
         """Reset rows of vector environments that took no step, and release all."""
         if not self._env_batch.can_hold:
-            self._env_batch.reset(
-                self._step.observation, np.flatnonzero(self._n_steps == 0).tolist()
-            )
+            rows, step = np.flatnonzero(self._n_steps == 0).tolist(), self._step
+            self._env_batch.reset(step.observation, rows)
+            null_action = self._env_batch.spaces.action.null_value()
+            null_rows(step.action, step.reward, null_action, rows)
         self._env_batch.release()

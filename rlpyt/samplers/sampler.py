@@ -68,6 +68,7 @@ class Sampler(BaseSampler):
     _served_batch: tuple[Any, ...] = ()  # (slot, ``replied``) of the batch being collected
     _task_flow: TaskFlow | None = None  # None without a curriculum
     _worker_faults: WorkerFaults | None = None  # None without ``on_fault``
+    _env_statistics: Sequence[Any] = ()  # of each env. worker, if they have any, after a batch
     _n_void = _n_env_restarts = 0  # steps voided, and environments built anew, by faults so far
     _initialized = False  # True if ``initialize`` of this class has run
 
@@ -122,9 +123,12 @@ class Sampler(BaseSampler):
                 rank,
                 world_size,
             )
+            known = self._worker_group.call("statistics")
+            self._env_statistics = known if any(any(own) for own in known) else []
         except BaseException:
             self.shutdown()
             raise
+        self._n_void = self._n_env_restarts = 0
         self._fixed = frozenset({*self.arguments(), "batch_spec"})
         return self.examples
 
@@ -364,6 +368,8 @@ class Sampler(BaseSampler):
             serve = partial(self._serve_batch, itr, slot)
         completed = self._worker_group.call("collect", itr, slot, meanwhile=serve)
         self._note_interruption(slot)
+        if self._env_statistics:
+            self._env_statistics = self._worker_group.call("statistics")
         if self._task_flow is not None:
             self._task_flow.report(self.slots[slot], self.interrupted)
             self._task_flow.set_queued(self._call_each("assign_tasks", self._task_flow.choose()))
@@ -396,10 +402,8 @@ class Sampler(BaseSampler):
                 self._server.step_buffer_np.done[columns] = True  # clears recurrent states
         if restarted := lost - self._worker_faults.dropped:
             self._pass_statistics_on(restarted)
-        n_void = int(self.slots[slot].env.void.sum())
-        self._n_void += n_void
-        if n_void:
-            self._log_faults()
+        self._n_void += int(self.slots[slot].env.void.sum())
+        self._log_faults()
 
     def _pass_statistics_on(self, restarted: set[int]) -> None:
         """Give workers that were started again the running statistics of another one."""
@@ -457,13 +461,12 @@ class Sampler(BaseSampler):
         if not self._initialized:
             return super().state_dict()  # a subclass with a custom ``initialize``
         self._check_ready()
-        stations = self._worker_group.call("state_dict")
-        state: dict[str, Any] = {"stations": stations, "kind": self._resume_key()}
-        if any("collector" not in env_worker for env_worker in state["stations"]):
-            warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         if self._worker_faults is not None:
             self._log_faults()
-        state.update(self.lasting_state())
+        stations = self._worker_group.call("state_dict")
+        state = {**self.lasting_state(), "stations": stations, "kind": self._resume_key()}
+        if any("collector" not in env_worker for env_worker in state["stations"]):
+            warn_of_lost_state(self.CollectorCls, "A resumed run starts new episodes.")
         if self._env_worker is not None:
             state["surroundings"] = self._surroundings.state_dict()
         if self._server is not None:
@@ -473,6 +476,8 @@ class Sampler(BaseSampler):
     def lasting_state(self) -> dict[str, Any]:
         """Return the part of the state that is known without the environment workers."""
         state: dict[str, Any] = {}
+        if self._env_statistics:
+            state["stations"] = [{"statistics": own} for own in self._env_statistics]
         if self._task_flow is not None:
             state["curriculum"] = self._task_flow.state_dict()
         if self._worker_faults is not None:
@@ -507,6 +512,7 @@ class Sampler(BaseSampler):
         if self._server is not None:
             self._server.start_anew(seed)
         if self._task_flow is not None:
+            self._task_flow.abandon()
             self._task_flow.set_queued(self._call_each("assign_tasks", [[]] * self.batch_spec.B))
 
     def _load_env_workers(self, state: dict[str, Any]) -> bool:

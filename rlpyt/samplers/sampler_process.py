@@ -91,18 +91,22 @@ class SamplerProcess(Child):
         if self.sampler.layout.processes:  # else the environment worker notes it
             self.spec.progress[status.ACTIVITY] = activity
 
-    def collect(self, itr: int, slot: int) -> tuple[list[Any], int, dict[str, float]]:
+    def collect(
+        self, itr: int, slot: int
+    ) -> tuple[list[Any], int, dict[str, float], dict[str, Any]]:
         """Fill a slot.
 
         Returns:
-            (finished trajectories, number of updates of the policy, ``statistics``).
+            (finished trajectories, number of updates of the policy, ``statistics``, and
+            ``lasting_state`` of the sampler).
         """
         self._note(status.COLLECTING)
         self.spec.progress[status.ITR] = itr
         self.agent.recv_shared_memory()
         finished = self.sampler.fill(itr, slot)
         self._note(status.IDLE)
-        return finished, self.agent.policy_updates, self.statistics()
+        lasting = self.sampler.lasting_state()
+        return finished, self.agent.policy_updates, self.statistics(), lasting
 
     def statistics(self) -> dict[str, float]:
         """Return the sampler's columns of progress.csv."""

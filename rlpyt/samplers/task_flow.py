@@ -39,6 +39,11 @@ class TaskFlow:
         self.wanted = INITIAL_QUEUE  # number of tasks to queue in each environment
         self._begin_episodes()
 
+    def abandon(self) -> None:
+        """Forget unfinished episodes: the environments start new ones."""
+        self._begin_episodes()
+        self.curriculum.drop_unfinished()
+
     def _begin_episodes(self) -> None:
         empty = [TrajInfo() for _ in range(self.B)]
         self._returns = BatchTrajStats(empty, discount=1)
@@ -77,8 +82,7 @@ class TaskFlow:
                 (``BaseSampler.interrupted``), so new episodes start in its first row.
         """
         if interrupted:
-            self._begin_episodes()
-            self.curriculum.drop_unfinished()
+            self.abandon()
         env, score = samples.env, self._score
         dropped = np.broadcast_to(np.asarray(getattr(env, "void", False), bool), env.done.shape)
         ended = np.asarray(needs_reset(env), bool) | dropped

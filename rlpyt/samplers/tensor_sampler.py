@@ -382,20 +382,27 @@ class TensorWorker:
         return f"TensorSampler, {type(self.collector.envs.env).__name__}, iteration {self._itr}"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of environments, agent and random generator."""
-        env = self.collector.envs.env
+        """Return the state of environments, agent and random generators."""
+        env, evaluation = self.collector.envs.env, None
         has_state = hasattr(env, "state_dict") and hasattr(env, "load_state_dict")
         if not has_state:
             warn_of_lost_state(env, "A resumed run starts new episodes.")
+        elif (own := self.eval_collector) is not None:
+            evaluation = {"env": own.envs.env.state_dict(), "noise": own.noise.state_dict()}
         return {
             "envs": [env.state_dict() if has_state else None],
-            "statistics": [],
+            "evaluation": evaluation,
+            "statistics": self.statistics(),
             "collector": self.collector.state_dict(),
             "agent": agent_memory(self.agent),
         }
 
+    def statistics(self) -> list[Any]:
+        """Return nothing: tensor environments have no statistics apart from their state."""
+        return []
+
     def load_statistics(self, statistics: list[Any]) -> None:
-        """Do nothing: tensor environments have no statistics apart from their state."""
+        """Do nothing."""
 
     @torch.inference_mode()
     def load_state_dict(self, state: dict[str, Any]) -> bool:
@@ -406,6 +413,10 @@ class TensorWorker:
         self.collector.envs.env.load_state_dict(saved)
         self.collector.load_state_dict(state["collector"])
         load_agent_memory(self.agent, state["agent"])
+        if (evaluation := state.get("evaluation")) is not None:
+            self.eval_collector = self.make_eval()
+            self.eval_collector.envs.env.load_state_dict(evaluation["env"])
+            self.eval_collector.noise.load_state_dict(evaluation["noise"])
         self.n_first_steps = 0
         return True
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from rlpyt.samplers.collections import TrajInfo
+from rlpyt.samplers.collections import TrajInfo
+from rlpyt.utils.buffer import buffer_func
 
 Array = np.ndarray[Any, Any]
 COLUMNS: dict[str, tuple[str, Any]] = {  # of `TrajInfo`: key in saved states, dtype
@@ -17,6 +17,18 @@ COLUMNS: dict[str, tuple[str, Any]] = {  # of `TrajInfo`: key in saved states, d
     "NonzeroRewards": ("nonzero", np.int64),
     "DiscountedReturn": ("discounted", np.float64),
 }
+
+
+def are_stock(traj_infos: Iterable[Any]) -> bool:
+    """Return True if all are of rlpyt's class, which keeps nothing of a step but numbers."""
+    return all(type(info) is TrajInfo for info in traj_infos)
+
+
+def copier(traj_infos: Iterable[Any]) -> Callable[[Any], Any]:
+    """Return a function that copies what other classes may keep: records are overwritten."""
+    if are_stock(traj_infos):
+        return lambda seen: seen
+    return lambda seen: buffer_func(seen, lambda leaf: leaf.copy())
 
 
 class BatchTrajStats:

@@ -125,7 +125,8 @@ class Trajectory:
 class TrajectoryCutter:
     """Divides consecutive batches into trajectories.
 
-    A trajectory ends where ``done`` is true; in games with lives, with each life.
+    A trajectory ends where ``done`` is true; in games with lives, with each life. Steps that are
+    marked as void (``on_fault``) belong to none.
 
     Args:
         from_start: True if episodes start in the first row of the first batch. After random
@@ -153,9 +154,13 @@ class TrajectoryCutter:
         steps = env.observation, agent.action, env.reward, env.env_info, agent.agent_info
         self._bootstrap = buffer_func(getattr(agent, "bootstrap_value", None), np.copy)
         finished = []
+        void = env.void if "void" in env._fields else np.zeros_like(env.done)
         for b in range(B):
             start = 0
-            for end in np.flatnonzero(env.done[:, b]).tolist():
+            for end in np.flatnonzero(env.done[:, b] | void[:, b]).tolist():
+                if void[end, b]:  # of an episode that a fault has broken, or of waiting
+                    self._open[b], start = _Open([], True), end + 1
+                    continue
                 self._open[b].pieces.append(_copied(steps, start, end + 1, b))
                 finished.append(self._ended(samples, end, b))
                 self._open[b] = _Open([], True)

@@ -1,15 +1,18 @@
 """Faults are healed: the run goes on, and nothing that a broken episode recorded is used."""
 
+import signal
 from itertools import groupby
 
 import numpy as np
 import pytest
 
+from rlpyt.agents.random import RandomAgent
 from rlpyt.curricula.base import Curriculum
 from rlpyt.envs.toy import CountEnv
 from rlpyt.envs.vector.serial import SerialVectorEnv
 from rlpyt.envs.vector.wrappers.standardize import StandardizeObservation
 from rlpyt.errors import WorkerError
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
@@ -370,6 +373,125 @@ def test_faults_in_the_random_steps_at_the_start_are_healed(SamplerCls, fault, t
     found, statistics = batches(SamplerCls, tmp_path, 2, on_fault, long, fault=fault, at=3)
     assert statistics["WorkerRestarts"] == 1 and statistics["VoidSteps"] == 0
     assert all(not samples.env.void.any() and samples.env.done.any(0).all() for samples, _ in found)
+
+
+def test_vector_environments_are_built_anew_while_rows_are_held(tmp_path):
+    """In random steps, rows are held before their own; in an evaluation, after their last one."""
+    tallies = [str(tmp_path / name) for name in ("train", "eval")]
+    fault = dict(fault="raise", length=20)
+    sampler = SerialSampler(
+        EnvCls=normalized_pairs,
+        env_kwargs=dict(fault, at=3, victim=2, tally=tallies[0]),
+        eval_env_kwargs=dict(fault, at=10, victim=0, tally=tallies[1]),
+        batch_T=T,
+        batch_B=B,
+        max_decorrelation_steps=40,
+        eval_n_envs=2,
+        eval_max_steps=400,
+        eval_max_trajectories=2,
+        on_fault=dict(env_error="restart_env", backoff_s=0.01),
+    )
+    try:
+        sampler.initialize(EchoAgent(), seed=3)
+        samples, _ = sampler.obtain_samples(0)
+        sampler.state_dict()  # takes note of all faults
+        assert not samples.env.void.any() and sampler.statistics()["EnvRestarts"] == 1
+        lengths = sorted(info.Length for info in sampler.evaluate_agent(0))
+        assert lengths == [4, 20] and sampler.statistics()["EnvRestarts"] == 2
+        (env,) = sampler._env_worker.eval_envs
+        counts = [
+            x["StandardizeObservation"]["0"]["count"] for x in sampler._env_worker.statistics()
+        ]
+        assert env.statistics()["StandardizeObservation"]["0"]["count"] == sum(counts)
+    finally:
+        sampler.shutdown()
+
+
+def test_a_broken_environment_that_waits_has_no_state(tmp_path):
+    sampler = SerialSampler(
+        EnvCls=FaultyEnv,
+        env_kwargs=dict(at=21, victim=2, tally=str(tmp_path / "tally"), length=9, fixed=True),
+        batch_T=T,
+        batch_B=B,
+        max_decorrelation_steps=0,
+        CollectorCls=CpuWaitResetCollector,
+        on_fault="restart",
+    )
+    try:
+        sampler.initialize(EchoAgent(), seed=3)
+        known = []
+        for itr in range(4):
+            sampler.obtain_samples(itr)
+            (part,) = sampler.state_dict()["stations"]
+            known.append([state is not None for state in part["envs"]])
+    finally:
+        sampler.shutdown()
+    assert known == [[True] * B, [True] * B, [True, False, True, True], [True] * B]
+
+
+def test_failed_resets_are_counted_although_they_void_nothing(tmp_path):
+    sampler = SerialSampler(
+        FaultyEnv, dict(where="reset", at=3, length=4), batch_T=T, batch_B=B,
+        max_decorrelation_steps=0, on_fault=dict(env_error="restart_env", backoff_s=0.01),
+    )  # fmt: skip
+    sampler.initialize(EchoAgent(), seed=3)
+    samples, _ = sampler.obtain_samples(0)
+    assert not samples.env.void.any() and sampler.statistics()["EnvRestarts"] >= B
+    sampler.shutdown()
+
+
+def test_counts_of_sampler_processes_are_added(tmp_path):
+    sampler = AsyncSerialSampler(
+        FaultyEnv, dict(at=5, victim=1, tally=str(tmp_path / "tally"), fixed=True, length=9),
+        batch_T=T, batch_B=B, max_decorrelation_steps=0, on_fault="restart",
+    )  # fmt: skip
+    sampler.async_initialize(RandomAgent(), seed=3)
+    sampler.initialize([dict(set_affinity=False)] * 2)
+    try:
+        sampler.obtain_samples(0)
+        counts = sampler.statistics()
+    finally:
+        sampler.shutdown()
+    assert (counts["EnvRestarts"], counts["VoidSteps"]) == (1, 5)
+
+
+def test_not_finite_numbers_are_no_faults_for_a_collector_that_takes_them():
+    class Lenient(CpuResetCollector):
+        check_finite = False
+
+    kwargs = dict(fault="nan", at=4, length=9, fixed=True)
+    sampler = SerialSampler(
+        FaultyEnv, kwargs, batch_T=T, batch_B=B, max_decorrelation_steps=0, CollectorCls=Lenient,
+        on_fault=dict(env_error="restart_env"),
+    )  # fmt: skip
+    sampler.initialize(RandomAgent(), seed=3)
+    samples, _ = sampler.obtain_samples(0)
+    assert samples.env.observation.isnan().any() and not samples.env.void.any()
+    sampler.shutdown()
+
+
+def test_a_signal_is_no_fault():
+    class Stopped(CountEnv):
+        def step(self, action):
+            if self._t == 3:
+                signal.raise_signal(signal.SIGUSR1)
+            return super().step(action)
+
+    def stop(number, frame):
+        raise SystemExit(number)
+
+    sampler = SerialSampler(
+        Stopped, dict(length=9, fixed=True), batch_T=T, batch_B=B, max_decorrelation_steps=0,
+        on_fault="restart",
+    )  # fmt: skip
+    sampler.initialize(RandomAgent(), seed=3)
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with pytest.raises(SystemExit):
+            sampler.obtain_samples(0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        sampler.shutdown()
 
 
 @pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])

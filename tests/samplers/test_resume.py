@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import rlpyt
-from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent
+from rlpyt.agents.pg.vector import CategoricalLstmAgent, CategoricalMlpAgent, agent_for
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import CountEnv
-from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of
@@ -186,3 +186,57 @@ def test_a_resumed_run_draws_no_episode_again(tmp_path):
         assert len(new) > 20
         assert len(first & new) <= 3  # the first starts, before the checkpoint is loaded
         first |= new
+
+
+class Forgetful(CountEnv):
+    """A `CountEnv` that has a state unless it is told to lose it."""
+
+    def __init__(self, saves=True, **kwargs):
+        super().__init__(**kwargs)
+        self.saves = saves
+
+    def get_state(self):
+        return super().get_state() if self.saves else None
+
+
+def test_a_row_that_waited_for_its_reset_starts_anew_where_another_worker_has_no_state():
+    def sampler():
+        made = CpuSampler(
+            Forgetful, [dict(saves=saves, length=5, fixed=True) for saves in (True, False)],
+            batch_T=8, batch_B=2, max_decorrelation_steps=0, CollectorCls=CpuWaitResetCollector,
+        )  # fmt: skip
+        made.initialize(CategoricalMlpAgent(model_kwargs=SIZES), dict(n_workers=2), seed=0)
+        return made
+
+    first, resumed = sampler(), sampler()
+    try:
+        first.obtain_samples(0)
+        assert not resumed.load_state_dict(first.state_dict())
+        resumed.start_anew(1)
+        for itr in range(1, 3):
+            steps = resumed.obtain_samples(itr)[0].env.observation[..., 2]
+            assert steps[:5].T.tolist() == [[0, 1, 2, 3, 4]] * 2
+    finally:
+        first.shutdown()
+        resumed.shutdown()
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, CpuSampler])
+def test_evaluations_after_new_episodes_are_not_those_of_the_beginning(SamplerCls):
+    first = []
+    sampler = SamplerCls(
+        make, dict(id="Pendulum-v1"), batch_T=8, batch_B=2, max_decorrelation_steps=0,
+        eval_n_envs=2, eval_max_steps=400, eval_max_trajectories=2,
+    )  # fmt: skip
+    try:
+        sampler.initialize(agent_for(make(id="Pendulum-v1").spaces), dict(n_workers=2), seed=0)
+        first += [info.Return for info in sampler.evaluate_agent(0)]
+        sampler.start_anew(1)
+        second = [info.Return for info in sampler.evaluate_agent(1)]
+    finally:
+        sampler.shutdown()
+    sampler.initialize(agent_for(make(id="Pendulum-v1").spaces), dict(n_workers=2), seed=0)
+    sampler.start_anew(1)
+    anew = [info.Return for info in sampler.evaluate_agent(0)]
+    sampler.shutdown()
+    assert len({*first, *second}) == 4 and not {*first} & {*anew}

@@ -344,3 +344,77 @@ def test_the_example_of_the_docs_runs():
     scope = {}
     exec(compile(example, str(page), "exec"), scope)
     assert scope["sampler"].curriculum.n_tasks == 50
+
+
+class Forgetful(LevelEnv):
+    """An environment that has a state unless it is told to lose it."""
+
+    def __init__(self, saves=True, **kwargs):
+        super().__init__(**kwargs)
+        self.saves = saves
+
+    def get_state(self):
+        return super().get_state() if self.saves else None
+
+
+def test_episodes_that_a_resume_cuts_are_not_counted_on():
+    """Where one sampler process has a state and another one has none."""
+
+    def started():
+        sampler = AsyncSerialSampler(
+            Forgetful, [dict(saves=saves) for saves in (True, False)], batch_T=4, batch_B=2,
+            max_decorrelation_steps=0, curriculum=Always(5),
+        )  # fmt: skip
+        sampler.async_initialize(CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[8])), seed=0)
+        sampler.initialize([dict(set_affinity=False)] * 2)
+        sampler.obtain_samples(0)
+        return sampler
+
+    first, second = started(), started()
+    try:
+        assert not second.load_state_dict(first.state_dict())
+        second.start_anew(1)
+        second.obtain_samples(1)
+        second.obtain_samples(2)
+        after = [host["curriculum"]["curriculum"] for host in second.lasting_state()["hosts"]]
+        assert [list(state["lengths"]) for state in after] == [[5]] * 2
+    finally:
+        first.shutdown()
+        second.shutdown()
+
+
+class Always(Curriculum):
+    """The last task; it keeps the lengths of its episodes."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.lengths = []
+
+    def sample(self, n):
+        return np.full(n, self.space.n - 1)
+
+    def update(self, task, result):
+        self.lengths.append(result.length)
+
+    def state_dict(self):
+        return {"lengths": list(self.lengths)}
+
+    def load_state_dict(self, state):
+        self.lengths = list(state["lengths"])
+
+
+def test_a_message_about_an_environment_names_its_class():
+    class Breaks(LevelEnv):
+        def step(self, action):
+            if self._t == 3:
+                raise ValueError("oops")
+            return super().step(action)
+
+    sampler = SerialSampler(
+        Breaks, {}, batch_T=9, batch_B=1, curriculum=Always(8), max_decorrelation_steps=0
+    )
+    sampler.initialize(RandomAgent(), seed=0)
+    with pytest.raises(ValueError, match="oops") as raised:
+        sampler.obtain_samples(0)
+    assert any("Breaks()" in note for note in raised.value.__notes__)
+    sampler.shutdown()

@@ -445,21 +445,26 @@ def test_resuming_continues_exactly_with_an_environment_that_has_a_state() -> No
 
     def started() -> Any:
         torch.manual_seed(0)
-        sampler = TensorSampler(Stateful, dict(limit=7), T, B, max_decorrelation_steps=4)
+        sampler = TensorSampler(
+            Stateful, dict(limit=7), T, B, max_decorrelation_steps=4, eval_n_envs=2,
+            eval_max_steps=100, eval_max_trajectories=4,
+        )  # fmt: skip
         sampler.initialize(GaussianLstmAgent(), seed=SEED, bootstrap_value=True)
         return sampler
 
     def batch(sampler: Any) -> list[Any]:
         samples, infos = sampler.obtain_samples(0)
-        return [buffer_func(samples, torch.clone), [info.Return for info in infos]]
+        copy = buffer_func(samples, torch.clone)
+        infos = [*infos, *sampler.evaluate_agent(0)]
+        return [copy, [info.Return for info in infos]]
 
     first = started()
     for _ in range(3):
         batch(first)
     state = first.state_dict()
-    state["stations"][0]["envs"][0] = {
-        key: x.clone() for key, x in state["stations"][0]["envs"][0].items()
-    }
+    (part,) = state["stations"]
+    for place, key in ((part["envs"], 0), (part["evaluation"], "env")):
+        place[key] = {name: x.clone() for name, x in place[key].items()}
     expected = [batch(first) for _ in range(3)]
     second = started()
     assert second.load_state_dict(state)

@@ -10,10 +10,11 @@ from rlpyt.compat.lagom import bootstrapped_returns, gae, returns
 from rlpyt.envs.gym import make
 from rlpyt.envs.toy import MemoryEnv, TruncationEnv
 from rlpyt.samplers.engines import EpisodeRunner, StepRunner
-from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
+from rlpyt.samplers.parallel.cpu.collectors import CpuResetCollector, CpuWaitResetCollector
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.samplers.trajectories import StepType, TimeStep, TrajectoryCutter, cut_trajectories
 from rlpyt.utils.buffer import buffer_func
+from tests.faulty import FaultyEnv
 
 T, B = 16, 3
 
@@ -239,3 +240,24 @@ def test_a_sampler_that_is_not_initialized_is_refused():
     sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=2, batch_B=1)
     with pytest.raises(RuntimeError, match="initialize the SerialSampler"):
         EpisodeRunner(sampler)
+
+
+@pytest.mark.parametrize("CollectorCls", [CpuResetCollector, CpuWaitResetCollector])
+def test_what_a_fault_has_broken_is_no_trajectory(CollectorCls, tmp_path):
+    sampler = SerialSampler(
+        FaultyEnv,
+        dict(length=9, fixed=True, at=21, victim=1, tally=str(tmp_path / "tally")),
+        batch_T=T,
+        batch_B=B,
+        max_decorrelation_steps=0,
+        CollectorCls=CollectorCls,
+        on_fault="restart",
+    )
+    sampler.initialize(RandomAgent(), seed=0)
+    cutter, found = TrajectoryCutter(), []
+    for itr in range(6):
+        found += cutter.add(sampler.obtain_samples(itr)[0])
+    assert sampler.statistics()["EnvRestarts"] == 1
+    sampler.shutdown()
+    assert {len(trajectory) for trajectory in found} == {9}
+    assert all(trajectory.complete for trajectory in found) and len(found) > 12

@@ -21,6 +21,7 @@ from rlpyt.samplers.collectors import BaseEvalCollector, DecorrelatingStartColle
 from rlpyt.samplers.layout import Hardware, rows_per_worker
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.buffer import buffer_func, leaves_of, numpify_buffer, torchify_buffer
 from tests.parts import EchoAgent, SmallMlp
@@ -657,3 +658,33 @@ def test_agents_and_models_may_keep_what_they_have_read(SamplerCls, kind):
             sampler.obtain_samples(itr)
     finally:
         sampler.shutdown()
+
+
+class KeepingInfo(TrajInfo):
+    """Keeps what it has seen of an episode, without copying it."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.seen = []
+
+    def step(self, observation, action, reward, done, agent_info, env_info):
+        super().step(observation, action, reward, done, agent_info, env_info)
+        self.seen.append(observation)
+
+    def terminate(self, observation):
+        self.seen.append(observation)
+        return self
+
+
+@pytest.mark.parametrize("SamplerCls", [SerialSampler, GpuSampler])
+def test_trajectories_may_keep_what_they_have_seen(SamplerCls):
+    sampler = SamplerCls(
+        Counting, {}, batch_T=12, batch_B=2, max_decorrelation_steps=0, TrajInfoCls=KeepingInfo,
+        eval_n_envs=2, eval_max_steps=40, eval_max_trajectories=2,
+    )  # fmt: skip
+    try:
+        sampler.initialize(CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[8])), seed=0)
+        found = sampler.obtain_samples(0)[1] + sampler.evaluate_agent(0)
+    finally:
+        sampler.shutdown()
+    assert [[float(x[0]) for x in info.seen] for info in found] == [[*range(10)]] * 4

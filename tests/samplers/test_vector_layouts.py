@@ -197,7 +197,9 @@ def test_rows_without_random_steps_begin_with_their_first_observation():
     sampler.initialize(agent_for(make("CartPole-v1").spaces), seed=seed)
     samples, _ = sampler.obtain_samples(0)
     begun = samples.env.observation[0].abs().max(-1).values <= 0.05  # how CartPole begins
-    assert begun[drawn.index(0)] and not samples.env.done[0, drawn.index(0)]
+    b = drawn.index(0)
+    assert begun[b] and not samples.env.done[0, b]
+    assert samples.env.prev_reward[0, b] == samples.agent.prev_action[0, b] == 0
 
 
 def lives(num_envs):

@@ -15,6 +15,7 @@ from rlpyt.processes.heartbeat import heartbeat_path, remove_heartbeat
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import allocate_progress
 from rlpyt.samplers.base import BaseSampler, kwargs_by_env
+from rlpyt.samplers.fault_policy import FAULT_COUNTS
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.sampler_process import (
     SamplerProcess,
@@ -51,7 +52,8 @@ class AsyncSamplerMixin(BaseSampler):
 
     n_slots = 2
     _sampler_processes: ChildGroup | None = None
-    _statistics: dict[str, float] | None = None  # latest ones, averaged over sampler processes
+    _statistics: dict[str, float] | None = None  # latest ones, of all sampler processes
+    _lasting: Sequence[dict[str, Any]] = ()  # ``lasting_state`` of each, after its latest batch
 
     @property
     def layout(self) -> SamplerLayout:
@@ -225,18 +227,21 @@ class AsyncSamplerMixin(BaseSampler):
             WorkerError: a sampler process or worker failed; no process is left running.
         """
         replies = self._call("collect", itr, db_idx)
-        self.policy_updates = min(updates for _, updates, _ in replies)
-        self._note_statistics([statistics for *_, statistics in replies])
-        return [info for infos, *_ in replies for info in infos]
+        found, updates, statistics, lasting = zip(*replies)
+        self.policy_updates = min(updates)
+        self._note_statistics(statistics)
+        self._lasting = lasting
+        return [info for infos in found for info in infos]
 
     def statistics(self) -> dict[str, float]:
-        """Return the columns of progress.csv, averaged over sampler processes."""
+        """Return the columns of progress.csv of all sampler processes: sums of counts, or means."""
         return self._statistics or {}
 
-    def _note_statistics(self, by_process: list[dict[str, float]]) -> None:
-        names, n = by_process[0], len(by_process)
-        means = {name: sum(one[name] for one in by_process) / n for name in names}
-        self._statistics = means  # a single assignment, since another thread reads it
+    def _note_statistics(self, by_process: Sequence[dict[str, float]]) -> None:
+        n = len(by_process)
+        sums = {name: sum(one[name] for one in by_process) for name in by_process[0]}
+        # A single assignment, since another thread reads it.
+        self._statistics = {k: x if k in FAULT_COUNTS else x / n for k, x in sums.items()}
 
     def evaluate_agent(self, itr: int) -> list[Any]:
         """Run the evaluation episodes with the newest policy; return their ``TrajInfo``.
@@ -253,16 +258,26 @@ class AsyncSamplerMixin(BaseSampler):
         """End an evaluation early; it returns the episodes that have ended."""
         self._stop[0] = True
 
+    def lasting_state(self) -> dict[str, Any]:
+        """Return the part of the state that is known without the sampler processes."""
+        return {"hosts": [{"stations": [], "kind": [], **own} for own in self._lasting]}
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every sampler process."""
         return {"hosts": self._call("state_dict")}
 
     def load_state_dict(self, state: dict[str, Any]) -> bool:
-        """Load a state from ``state_dict``; return True if the run resumes exactly."""
+        """Load a state from ``state_dict``; return True if the run resumes exactly.
+
+        With another number of sampler processes it does not, and they share what of the saved ones
+        `Sampler.load_state_dict` loads in any case.
+        """
         group, hosts = self._running(), state.get("hosts", [])
-        if len(hosts) != len(group.processes):
+        if not hosts:
             return False
-        return all(group.call_each("load_state_dict", [(one,) for one in hosts]))
+        n = len(group.processes)
+        given = [(hosts[i % len(hosts)],) for i in range(n)]
+        return all(group.call_each("load_state_dict", given)) and len(hosts) == n
 
     def start_anew(self, itr: int) -> None:
         """Start new episodes; see `BaseSampler.start_anew`."""
@@ -276,6 +291,7 @@ class AsyncSamplerMixin(BaseSampler):
     def shutdown(self) -> None:
         """Stop the sampler processes and all processes that they started."""
         self._fixed = frozenset()
+        vars(self).pop("interrupt", None)  # of the runner that has ended
         if self._sampler_processes is not None:
             self._sampler_processes.shutdown()
             self._sampler_processes = None
