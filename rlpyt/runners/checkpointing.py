@@ -48,6 +48,7 @@ class CheckpointedRunner(BaseRunner):
         itr, start_itr: current iteration, and the first one of this process.
         saved_itr: iteration of the newest checkpoint, -1 before the first.
         has_started: True from the first evaluation or iteration on.
+        sampling: True unless the sampler is known to have nothing to do.
         updating: True while training on a batch, when agent and algorithm may be half updated.
         checkpoint_error: error of the last checkpoint, or ``None``.
         before_evaluation: state to save during an evaluation, or ``None``.
@@ -69,9 +70,14 @@ class CheckpointedRunner(BaseRunner):
         # Absolute, since environments may change the working directory.
         self.checkpoint_dir = None if checkpoint_dir is None else os.path.abspath(checkpoint_dir)
         self.resume_from = None if resume_from is None else os.path.abspath(resume_from)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget the progress of an earlier ``train``."""
         self.state = RunState()
         self.itr, self.start_itr, self.saved_itr = -1, 0, -1
         self.has_started = self.updating = False
+        self.sampling = True
         self.checkpoint_error: checkpoint.CheckpointError | None = None
         self.before_evaluation: dict[str, Any] | None = None
 
@@ -364,25 +370,32 @@ class CheckpointedRunner(BaseRunner):
         if saved:
             error.add_note(f"Checkpoint after iteration {self.state.itr} in {saved}.")
 
+    def _state_after_failure(self) -> dict[str, Any]:
+        """Return what of the state an evaluation changes, without the environments if lost."""
+        if not self.sampling:  # for example, a hook has failed
+            with contextlib.suppress(Exception):
+                return self._changed_by_evaluation()
+        lost = {"stations": [], "kind": [], **self.sampler.lasting_state()}
+        return {"sampler": lost, "random": random_state()}
+
     def _agent_is_finite(self) -> bool:
         """Return False if a parameter of the agent is NaN or infinite."""
         tensors = (x for x in tree_leaves(self.agent.state_dict()) if torch.is_tensor(x))
         return all(bool(torch.isfinite(x).all()) for x in tensors)
 
     def _save_after_failure(self) -> Any:
-        """Save a checkpoint without the environments; return its path, or ``None``.
+        """Save a checkpoint; return its path, or ``None``.
 
-        A resumed run starts new episodes, because the environments are lost. After a failure in an
-        evaluation, their state before the evaluation is saved instead and the resumed run repeats
-        the evaluation.
+        After a failure in sampling, the environments are lost, and a resumed run starts new
+        episodes. After one in an evaluation, their state before the evaluation is saved instead and
+        the resumed run repeats the evaluation.
         """
         if self.state.itr <= self.saved_itr or not self._agent_is_finite():
             return None
         if self.before_evaluation is not None:
             self.state.evaluation_pending = True
         else:
-            lost = {"stations": [], "kind": [], **self.sampler.lasting_state()}
-            self.before_evaluation = {"sampler": lost, "random": random_state()}
+            self.before_evaluation = self._state_after_failure()
         try:
             return self.save_checkpoint(self.state.itr)
         except Exception as error:  # the first failure is the one to raise

@@ -284,7 +284,7 @@ class Ranked(MinibatchRlBase):
 
         Called by a hook in rank 0, return ``None``; all ranks then save after this iteration.
         """
-        if not self._saving:
+        if not self._saving and self.world_size > 1:
             self._save_requested = True
             return None
         self._saving = False
@@ -342,10 +342,13 @@ def with_shared(part: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
 def of_new_rank(first: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a rank that the saved run did not have, from that of rank 0.
 
-    It has its own random numbers, new episodes and an empty replay.
+    It has its own random numbers, new episodes and an empty replay, and the running statistics of
+    rank 0's vector environments.
     """
     algo = {**first["algo"], **({"replay": None} if "replay" in first["algo"] else {})}
-    return {**first, "algo": algo, "sampler": {"stations": [], "kind": []}, "random": None}
+    workers = first["sampler"].get("stations", [])
+    known = [{"statistics": own["statistics"]} for own in workers if "statistics" in own]
+    return {**first, "algo": algo, "sampler": {"stations": known, "kind": []}, "random": None}
 
 
 def described(thing: object) -> Any:

@@ -88,6 +88,7 @@ def start_replay_writer(
     """
     bare = copy.copy(algo)
     bare.agent = bare.replay_buffer = None
+    bare._followers, bare._fixed = {}, {}  # of an earlier run
     payload = ReplayWriterPayload(bare, algo.replay_buffer, slots)
     return ChildGroup(
         "replay writer",

@@ -133,8 +133,13 @@ class MinibatchRlBase(CheckpointedRunner):
         self._n_own_hooks = len(own_hooks)
         self.rank, self.world_size = 0, 1
         self.min_itr_learn = self.algo.min_itr_learn
-        self.stopping = False  # a hook has requested to stop after this iteration
         self._signals = StopSignals()
+
+    def begin_anew(self) -> None:
+        """Forget the progress of an earlier ``train``, and its requests to stop."""
+        super().begin_anew()
+        self.stopping = False  # a hook has requested to stop after this iteration
+        self._warned_of_unfinished = False
 
     def own_hooks(self) -> list[Hook]:
         """Return the hooks that log and show progress."""
@@ -148,6 +153,7 @@ class MinibatchRlBase(CheckpointedRunner):
         Returns:
             Number of iterations.
         """
+        self.begin_anew()
         layout = self.sampler.layout
         groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
@@ -251,8 +257,10 @@ class MinibatchRlBase(CheckpointedRunner):
 
     def apply_hardware_and_seed(self, hardware: Hardware) -> int:
         """Apply CPU affinity and thread limits, and seed this process; return the seed."""
-        self._cpus_before = hardware.apply()
         self._n_threads_given = hardware.master_torch_threads is not None
+        if self._n_threads_given:
+            self._threads_before = torch.get_num_threads()
+        self._cpus_before = hardware.apply()
         if self.seed is None:
             self.seed = make_seed()
         set_seed(self.seed)
@@ -372,7 +380,9 @@ class MinibatchRlBase(CheckpointedRunner):
         """Sample, optimize, and keep statistics."""
         self.state.clock.switch("sampling")
         self.agent.sample_mode(itr)
+        self.sampling = True
         samples, traj_infos = self.sampler.obtain_samples(itr)
+        self.sampling = False
         if self.sampler.interrupted:
             self.algo.interrupt()
         self.state.clock.switch("optimizing")
@@ -447,6 +457,7 @@ class MinibatchRlBase(CheckpointedRunner):
     def shutdown(self) -> None:
         """Release processes and environments; can be called again."""
         self.sampler.shutdown()
+        vars(self.sampler).pop("should_stop", None)
         if self._cpus_before is not None:  # another run may follow, with other CPUs
             pin(self._cpus_before)
         if self._threads_before is not None:

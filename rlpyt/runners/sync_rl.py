@@ -33,6 +33,10 @@ LINGER_S = 3.0  # time to keep this process's store after a failure, for the oth
 PATIENCE_S = 10.0  # time for the other ranks to exit after the last iteration
 
 
+# Attributes of a sampler after its first run.
+MADE_BY_A_RUN = ("slots", "samples_np", "samples_pyt", "examples", "agent", "_surroundings")
+
+
 class SyncRlMixin(Ranked):
     """Runner of rank 0, which starts the other ranks; under torchrun, of any rank.
 
@@ -128,6 +132,8 @@ class SyncRlMixin(Ranked):
             port: port of this process's store; ``None`` under torchrun.
         """
         sampler = copy.copy(self.sampler)
+        for name in MADE_BY_A_RUN:
+            vars(sampler).pop(name, None)
         sampler.eval_n_envs, sampler.eval_max_trajectories = 0, None  # rank 0 evaluates
         return self.WorkerCls(
             rank=rank,

@@ -137,10 +137,12 @@ def test_a_run_goes_on_with_another_number_of_ranks(before, after, tmp_path):
 
 
 def test_a_rank_that_the_checkpoint_lacks_has_an_empty_replay_and_its_own_random_numbers():
-    first = {"agent": 1, "algo": {"optimizer": 2, "replay": 3}, "sampler": 4, "random": 5}
+    first = {"agent": 1, "algo": {"optimizer": 2, "replay": 3}, "random": 5}
+    first["sampler"] = {"stations": [{"envs": [6], "statistics": [7]}], "kind": [8]}
     new = of_new_rank(first)
     assert new["agent"] == 1 and new["algo"] == {"optimizer": 2, "replay": None}
-    assert new["random"] is None and new["sampler"] == {"stations": [], "kind": []}
+    assert new["random"] is None
+    assert new["sampler"] == {"stations": [{"statistics": [7]}], "kind": []}
 
 
 @pytest.mark.slow

@@ -7,16 +7,22 @@ import signal
 import pytest
 import torch
 
+from rlpyt.agents.pg.vector import CategoricalMlpAgent
+from rlpyt.algos.pg.a2c import A2C
 from rlpyt.envs.gym import make
+from rlpyt.envs.vector.serial import SerialVectorEnv
+from rlpyt.envs.vector.wrappers.standardize import StandardizeObservation
 from rlpyt.errors import NonFiniteError, WorkerError
 from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl, MinibatchRlEval
+from rlpyt.runners.sync_rl import SyncRl
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.checkpoint import load_checkpoint
 from rlpyt.utils.logging.context import run_context
-from tests.runners.test_minibatch_rl import N_ITR, StopAfter, rows_of, runner_for
+from tests.faulty import FaultyEnv
+from tests.runners.test_minibatch_rl import N_ITR, StopAfter, T, rows_of, runner_for
 
 
 def killed_in(method, itr, Sampler):
@@ -136,3 +142,53 @@ def test_a_failing_hook_does_not_keep_others_from_ending(tmp_path):
     with pytest.raises(RuntimeError, match="no room for the report"):
         runner.train()
     assert ended == ["a", "b", "c"] and not runner.sampler.workers
+
+
+def standardized(**kwargs):
+    return StandardizeObservation(
+        SerialVectorEnv([FaultyEnv(rank=rank, **kwargs) for rank in (0, 4)])
+    )
+
+
+@pytest.mark.parametrize("Sampler", [SerialSampler, CpuSampler])
+def test_running_statistics_of_environments_survive_a_failure(Sampler, tmp_path):
+    fault = dict(at=3 * T + 9, victim=2, tally=str(tmp_path / "tally"))
+    sampler = Sampler(standardized, fault, batch_T=T, batch_B=2, max_decorrelation_steps=0)
+    runner = MinibatchRl(
+        algo=A2C(), agent=CategoricalMlpAgent(model_kwargs=dict(hidden_sizes=[8])),
+        sampler=sampler, n_steps=10 * 2 * T, affinity=dict(n_workers=1, set_affinity=False),
+        checkpoint_dir=tmp_path / "c",
+    )  # fmt: skip
+    with pytest.raises(Exception, match="told to fail") as failed:
+        runner.train()
+    assert any(note.startswith("Checkpoint after iteration 2") for note in failed.value.__notes__)
+    ((known,),) = [
+        own["statistics"] for own in load_checkpoint(tmp_path / "c").state["sampler"]["stations"]
+    ]
+    assert known["StandardizeObservation"]["0"]["count"] == pytest.approx(2 * 3 * T + 2, abs=40)
+
+
+def test_a_failing_hook_costs_no_environment(tmp_path):
+    class Fails(Hook):
+        def on_iteration(self, runner, itr):
+            if itr == 3:
+                raise KeyError("tracker")
+
+    with pytest.raises(KeyError):
+        runner_for(hooks=[Fails()], checkpoint_dir=tmp_path / "c").train()
+    resumed = runner_for(resume_from=tmp_path / "c")
+    resumed.train()
+    whole = runner_for()
+    whole.train()
+    own, other = resumed.agent.state_dict(), whole.agent.state_dict()
+    assert resumed.start_itr == 4 and all(torch.equal(own[k], other[k]) for k in own)
+
+
+def test_one_rank_saves_after_a_failure(tmp_path):
+    runner = runner_for(
+        SyncRl, Sampler=killed_in("obtain_samples", 3, CpuSampler), checkpoint_dir=tmp_path / "c",
+        affinity=[dict(n_workers=1, set_affinity=False)],
+    )  # fmt: skip
+    with pytest.raises(WorkerError) as died:
+        runner.train()
+    assert any("Checkpoint after iteration 2" in note for note in died.value.__notes__)
