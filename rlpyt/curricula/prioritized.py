@@ -118,7 +118,13 @@ class PrioritizedLevelReplay(Curriculum):
         return level
 
     def update(self, task: Any, result: EpisodeResult) -> None:
-        """Update the score of a level by that of its episode."""
+        """Update the score of a level by that of its episode.
+
+        Raises:
+            ValueError: the score is NaN or infinite.
+        """
+        if not np.isfinite(result.score):
+            raise ValueError(f"score={result.score} of task {task} must be a finite number.")
         rate = self.score_rate if self.seen[task] else 1.0
         self.scores[task] += rate * (result.score - self.scores[task])
         self.seen[task] = self.begun[task] = True

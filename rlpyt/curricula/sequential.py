@@ -68,13 +68,13 @@ class Sequential(Curriculum):
                 )
             if i + 1 < len(stages) and not stage.ends:
                 raise ValueError(f"stage {i} never ends. Set steps, episodes or return_.")
-        scores = {stage.curriculum.score for stage in stages} - {None}
-        if len(scores) > 1:
+        scores = [s for stage in stages if (s := stage.curriculum.score) is not None]
+        if any(score != scores[0] for score in scores):
             raise ValueError(
                 "curricula of stages have different scores. Use the same score for all."
             )
         self.stages = list(stages)
-        self.score = next(iter(scores), None)
+        self.score = scores[0] if scores else None
 
     def initialize(self, rng: np.random.Generator) -> None:
         """Start a run with the first stage."""

@@ -269,10 +269,9 @@ class EnvInfoWrapper(Wrapper[Any, Any, Any, Any]):
         self._sometimes_info = info_example
 
     def step(self, action: Any) -> Any:
-        """Step the environment and fill missing entries of its info."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        info = infill_info(info, self._sometimes_info)
-        return observation, reward, terminated, truncated, info
+        """Step the environment, also one of the old interface, and fill missing entries of info."""
+        *step, info = self.env.step(action)
+        return (*step, infill_info(info, self._sometimes_info))
 
 
 def infill_info(info: Mapping[Any, Any], sometimes_info: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -23,6 +23,12 @@ _MISSING = object()
 MOST_REPORTED = 20  # keys of an environment that a warning names
 
 
+FILL = (
+    ", or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{!r}: 0.0}}), which fills "
+    "in what is missing"
+)
+
+
 class InfoSchema:
     """Structure of an environment's info, and the conversion to it.
 
@@ -89,7 +95,7 @@ class InfoSchema:
             if self._check_unknown is not None:
                 self._check_unknown(info)
             for key in info.keys() - self._known - self._ignored:
-                self._report(key, "was absent at the first step and is ignored")
+                self._report(key, "was absent at the first step and is ignored", FILL)
         return tuple.__new__(self.cls, (*values, *appended))
 
     def _fit(self, key: Hashable, value: object) -> Any:
@@ -108,15 +114,14 @@ class InfoSchema:
             )
         return np.zeros_like(example) if isinstance(example, np.ndarray) else type(example)(0)
 
-    def _report(self, key: Hashable, problem: str) -> None:
+    def _report(self, key: Hashable, problem: str, remedy: str = "") -> None:
         if key in self._reported or len(self._reported) >= MOST_REPORTED:
             return
         self._reported.add(key)
         rest = " Further keys are not reported." * (len(self._reported) == MOST_REPORTED)
         warnings.warn(
-            f"env_info: key {key!r} {problem}. Return the same kind of number in every step, "
-            f"or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{key!r}: 0.0}}), "
-            f"which fills in what is missing.{rest}",
+            f"env_info: key {key!r} {problem}. Return the same kind of number in every step"
+            f"{remedy.format(key)}.{rest}",
             stacklevel=2,
         )
 

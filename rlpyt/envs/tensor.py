@@ -142,7 +142,7 @@ class TensorEnvs:
         def first(null: Any) -> Any:
             leaf = next(rows)
             row = null if leaf.is_meta else leaf[0].to("cpu").numpy()
-            return np.asarray(row, np.asarray(null).dtype)
+            return np.array(row, np.asarray(null).dtype)  # the environment may reuse its tensors
 
         return buffer_func(self.spaces.observation.null_value(), first)
 

@@ -420,7 +420,7 @@ def _record(
             outputs = policy(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
             state = tuple(x[0].numpy() for x in outputs[first_state : first_state + n_states])
             action = run.act(observation, reward)
-            rows.append(inputs)
+            rows.append([x.copy() for x in inputs])  # the environment may reuse its arrays
             taken = to_gym(env.spaces.action, action)
             actions.append([part_at(path, taken) for path in policy.action_paths])
             observation, reward, done, info = env.step(action)

@@ -1,6 +1,7 @@
 """Each curriculum against its definition, written out."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -98,6 +99,18 @@ def test_a_stage_ends_when_its_condition_holds(end, episodes):
     for _ in range(20):
         curriculum.update(5, result())  # the last one stays
     assert curriculum.stage == 1
+
+
+def test_stages_may_have_equal_scores_that_have_no_hash():
+    @dataclass
+    class Score:
+        factor: float
+
+        def __call__(self, samples):
+            return self.factor * samples.env.reward
+
+    levels = [PrioritizedLevelReplay(3, score=Score(2.0)) for _ in range(2)]
+    assert Sequential([Stage(levels[0], steps=1), Stage(levels[1])]).score == Score(2.0)
 
 
 def test_invalid_sequences_are_refused():
@@ -231,6 +244,12 @@ def test_levels_in_play_are_not_started_twice():
     curriculum.update(3, result(score=1.0))
     assert curriculum.probabilities.tolist() == [0, 0, 0, 1, 0]
     assert curriculum.sample(4).tolist() == [3] * 4
+
+
+def test_a_score_that_is_not_finite_is_refused():
+    curriculum = begun(PrioritizedLevelReplay(3))
+    with pytest.raises(ValueError, match="score=nan of task 1"):
+        curriculum.update(1, result(score=float("nan")))
 
 
 def test_replay_prob_and_score_rate():

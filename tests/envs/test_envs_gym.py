@@ -107,6 +107,13 @@ def test_info_example_fills_missing_entries():
     assert isinstance(make("CartPole-v1", info_example={"late": -1.0}).env, EnvInfoWrapper)
 
 
+def test_info_example_fills_those_of_the_old_interface():
+    rows = [(OBS, 0.0, False, info) for info in ({}, {"late": 3.0})]
+    env = GymEnvWrapper(EnvInfoWrapper(Scripted(rows), {"late": -1.0}))
+    env.reset()
+    assert [env.step(0).env_info.late for _ in range(2)] == [-1.0, 3.0]
+
+
 def test_composite_spaces_become_named_tuples_and_back():
     inner = Scripted(
         [({"a": OBS, "b": 1}, 0.0, False, False, {})],

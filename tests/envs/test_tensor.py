@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlpyt.envs.tensor import TensorEnvs, is_tensor_env, make_tensor_envs
+from rlpyt.envs.tensor import TensorEnvs, TensorRow, is_tensor_env, make_tensor_envs
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.spaces.float_box import FloatBox
 from rlpyt.spaces.int_box import IntBox
@@ -252,3 +252,25 @@ def test_categories_begin_at_the_start_of_their_space():
     read = envs.step(zeros)
     for kind, two in (envs.observation, read.observation, read.final):
         assert kind.tolist() == [0, 1, 3] and two.tolist() == [[0, 0], [1, 2], [0, 1]]
+
+
+def test_observations_of_a_row_may_be_kept() -> None:
+    class Reusing(Reach):
+        """Returns one tensor, which it changes."""
+
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.shown = torch.zeros_like(self.place)
+
+        def get_observations(self) -> Any:
+            return self.shown.copy_(self.place)
+
+        def step(self, actions: torch.Tensor) -> Any:
+            _, *rest = super().step(actions)
+            return (self.get_observations(), *rest)
+
+    env = TensorRow(Reusing, {})
+    first = env.reset()
+    kept = np.array(first)
+    env.step(np.ones(2, np.float32))
+    assert (first == kept).all()

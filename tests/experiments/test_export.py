@@ -343,6 +343,20 @@ class Shifted(gymnasium.Env):
         return self.np_random.normal(size=3), reward, done, False, {}
 
 
+class Reusing(Shifted):
+    """Returns every observation in one array."""
+
+    array = np.zeros(3)
+
+    def reset(self, **kwargs):
+        self.array[:], info = super().reset(**kwargs)
+        return self.array, info
+
+    def step(self, action):
+        self.array[:], *rest = super().step(action)
+        return (self.array, *rest)
+
+
 class Exact(Shifted):
     """Continuous actions of float64, with bounds that float32 rounds up."""
 
@@ -351,7 +365,7 @@ class Exact(Shifted):
     )
 
 
-@pytest.mark.parametrize("Env", [Shifted, Exact])
+@pytest.mark.parametrize("Env", [Shifted, Exact, Reusing])
 def test_actions_have_the_form_of_the_environment(Env, tmp_path, monkeypatch):
     def make():
         return GymEnvWrapper(Env())

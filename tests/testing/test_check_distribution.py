@@ -35,6 +35,13 @@ def test_distributions_pass(distribution, dist_info):
     assert {*report.passed} == {*CHECKS}
 
 
+@pytest.mark.parametrize("setting", ["clip", "squash"])
+def test_what_only_drawn_values_would_show_is_left_open(setting):
+    report = check_distribution(Gaussian(2, **{setting: 1.0}), NORMAL)
+    left = {finding.check for finding in report.findings if finding.level == "open"}
+    assert left == {"mode", "entropy", "kl"}
+
+
 def test_a_distribution_of_several_choices_passes():
     parts = [torch.softmax(torch.randn(4, n), -1) for n in (2, 3)]
     report = check_distribution(MultiCategorical([2, 3]), Several(torch.cat(parts, -1)))
