@@ -90,6 +90,10 @@ class ConcurrentRunError(RlpytError, RuntimeError):
     """Another thread of this process is training; trainings need a process each."""
 
 
+class RunComplete(RlpytError, ValueError):
+    """The run that is to be resumed already has all its steps."""
+
+
 class NonFiniteError(RlpytError, ArithmeticError):
     """A loss, gradient or model output is NaN or infinite; the message names its source.
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import tyro
 
 from rlpyt.cli.flags import parse
+from rlpyt.errors import RunComplete
 from rlpyt.experiments import hub, rundir, script_runs
 from rlpyt.experiments.finish import draw_missing, finish
 from rlpyt.experiments.options import CONFIG, RunOptions, read_config, sign
@@ -109,7 +110,8 @@ def _is_complete(run_dir: Path, options: RunOptions) -> bool:
     if not rundir.has_rows(run_dir):
         return False
     steps = read_progress(run_dir).get("Diagnostics/CumSteps", [0.0])  # an edited file lacks them
-    batch = options.sampler.batch_T * options.sampler.batch_B * options.ranks
+    samplers = 1 if options.sampler.asynchronous else options.ranks
+    batch = options.sampler.batch_T * options.sampler.batch_B * samplers
     has_evaluation = not options.eval_episodes or (run_dir / rundir.EVALUATION).exists()
     return bool(has_evaluation and steps[-1] + batch > options.steps)
 
@@ -169,10 +171,10 @@ class RequireRemainingSteps(Hook):
         """Check that steps or an evaluation remain.
 
         Raises:
-            ValueError: the run is complete.
+            RunComplete: it does not.
         """
-        if runner.start_itr >= runner.n_itr and not runner.state.evaluation_pending:
-            raise ValueError(
+        if not runner.has_something_left:
+            raise RunComplete(
                 f"The run already has all its {runner.cum_steps:,} steps. "
                 "Give a larger total with --steps."
             )

@@ -320,6 +320,12 @@ def without_config(run_dir: Path) -> str:
             f"{str(run_dir)!r} is not a run, but contains {len(members)}. Give one of them, such "
             f"as {str(run_dir / members[0])!r}."
         )
+    if (run_dir / "parts.json").exists():
+        return (
+            f"{str(run_dir)!r} contains the run of a script, which has no {CONFIG} with settings "
+            "for another run. Load it with rlpyt.load, continue it with `rlpyt resume`, or change "
+            "the script."
+        )
     if not files:
         return (
             f"{str(run_dir)!r} contains no run: it has no {CONFIG}. Give the run directory printed "

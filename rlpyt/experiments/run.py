@@ -272,7 +272,14 @@ class ResumedSettings(Hook):
             (self.run_dir / rundir.EVALUATION).unlink(missing_ok=True)
 
     def on_start(self, runner: Any) -> None:
-        """Write config.json and params.json."""
+        """Write config.json and params.json, unless the run already has all its steps."""
+        if not runner.has_something_left:
+            if runner.start_itr > runner.n_itr:
+                warnings.warn(
+                    f"steps={self.options.steps:,} is less than the {runner.cum_steps:,} that the "
+                    "run has: it is not trained, and keeps its settings. Give a larger total."
+                )
+            return
         self.options.write(self.run_dir)
         write_params(self.run_dir, **_params(self.options))
 

@@ -25,13 +25,15 @@ from rlpyt.experiments.registry import (
     origin,
 )
 from rlpyt.experiments.trust import allowed_part, read_described
+from rlpyt.runners.hooks import Hook
 from rlpyt.runners.runner import PARTS_FILE
 from rlpyt.samplers.collections import TrajInfo
+from rlpyt.utils.files import write_text
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.context import run_context
 from rlpyt.utils.names import UnknownName
 from rlpyt.utils.recorded import NotDescribed, label, main_name, rebuild
-from rlpyt.utils.signed import read_json
+from rlpyt.utils.signed import is_signed, read_json, signed
 
 GIVEN = ("env", "env_args", "agent")  # settings in place of what the file describes
 # Arguments of samplers that say how environments are made.
@@ -260,13 +262,30 @@ class ScriptRun:
             ValueError: a part has no description; the message names it.
             CheckpointError: there is no valid checkpoint.
         """
-        runner = self.runner(n_steps, hooks)
+        runner = self.runner(n_steps, [*hooks, _NewSteps(self.path, n_steps)])
         runner.resume_from = str(self.checkpoints)
         prepare_resumed(runner.agent, self.checkpoints)
         with logger.session():
             logger.set_console(False)  # hooks show progress
             with run_context(self.run_dir, **self.named(), **self.logging, resume=True):
                 runner.train()
+
+
+class _NewSteps(Hook):
+    """Hook that writes the number of steps of a resumed run after all checks have passed."""
+
+    def __init__(self, path: Path, n_steps: int) -> None:
+        self.path, self.n_steps = path, n_steps
+
+    def on_start(self, runner: Any) -> None:
+        """Write it into parts.json, which stays signed if it was."""
+        parts = read_json(self.path, "the description of a run", SCHEMA)
+        if parts["runner"]["kwargs"]["n_steps"] == self.n_steps or not runner.has_something_left:
+            return
+        was_signed = is_signed(parts)
+        parts["runner"]["kwargs"]["n_steps"] = self.n_steps
+        parts = signed(parts) if was_signed else parts
+        write_text(self.path, json.dumps(parts, indent=2) + "\n")
 
 
 def exists(run_dir: Path) -> bool:

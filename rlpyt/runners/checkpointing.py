@@ -64,6 +64,7 @@ class CheckpointedRunner(BaseRunner):
     hooks: Sequence[Any]
     world_size: int
     itr_batch_size: int
+    n_itr: int
     _eval: bool  # True if rows have the returns of evaluations
 
     def __init__(self, checkpoint_dir: Any = None, resume_from: Any = None) -> None:
@@ -215,6 +216,11 @@ class CheckpointedRunner(BaseRunner):
 
     # Resuming.
 
+    @property
+    def has_something_left(self) -> bool:
+        """Return True if a resumed run has an iteration or an evaluation to make."""
+        return self.start_itr < self.n_itr or self.state.evaluation_pending > 0
+
     def resume(self) -> None:
         """Resume from ``resume_from``.
 
@@ -230,7 +236,8 @@ class CheckpointedRunner(BaseRunner):
         marks = state.get("tables", {})
         changed = logger.changed_tables(marks)
         steps = self.start_itr * self.itr_batch_size
-        logger.rewind(self._iteration_column, state["itr"], marks, steps)
+        if self.has_something_left:
+            logger.rewind(self._iteration_column, state["itr"], marks, steps)
         for name in changed:
             warnings.warn(
                 f"{name} was changed after the checkpoint: its first rows differ. New rows are "

@@ -108,7 +108,7 @@ def published(name: str = "") -> Results:
         k for k in content if not name or name.lower() in (k.lower(), k.lower().split(" (")[0])
     ]
     if not chosen:
-        raise UnknownName("published algorithm", name, content)
+        raise UnknownName("run, file or published algorithm", name, content)
     results = Results()
     for algorithm in chosen:
         results.returns[algorithm] = evaluation_of(content[algorithm]["episodes"])

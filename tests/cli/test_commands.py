@@ -23,6 +23,7 @@ from rlpyt.cli.main import COMMANDS, has_workers, main, shown_warning
 from rlpyt.errors import NonFiniteError
 from rlpyt.experiments.export import SUFFIXES
 from rlpyt.experiments.options import read_config
+from rlpyt.experiments.run import train as train_run
 from rlpyt.experiments.settings import default_options
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.progress_csv import read_progress
@@ -168,12 +169,18 @@ def test_a_configuration_of_another_algorithm_is_not_mistaken_for_this_one(train
 def test_a_refused_resume_changes_nothing(trained, tmp_path, capsys):
     run_dir = tmp_path / "run"
     shutil.copytree(trained, run_dir)
-    before = {name: (run_dir / name).read_bytes() for name in ("config.json", "params.json")}
+    kept = ("config.json", "params.json", "progress.csv")
+    before = {name: (run_dir / name).read_bytes() for name in kept}
     for steps in ("32", "4"):
         assert rlpyt_command("resume", str(run_dir), "--steps", steps) == 2
         out, err = capsys.readouterr()
         assert "already has all its 64 steps" in err and err.count("\n") == 1 and not out
         assert all((run_dir / name).read_bytes() == was for name, was in before.items())
+    assert " | failed" not in (run_dir / "debug.log").read_text()
+    options, _ = read_config(run_dir)
+    with pytest.warns(UserWarning, match="steps=32 is less than the 64"):
+        train_run(options.updated({"steps": 32}), run_dir, resume=True)
+    assert (run_dir / "config.json").read_bytes() == before["config.json"]
 
 
 def test_resume_refuses_the_checkpoint_of_another_algorithm(trained, tmp_path, capsys):

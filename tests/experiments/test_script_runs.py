@@ -85,7 +85,13 @@ def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path, capsys):
     assert same(rlpyt.load(tmp_path / "b").agent, whole.agent)
     rows = [(tmp_path / name / "progress.csv").read_text().splitlines() for name in "ab"]
     assert rows[1][0] == rows[0][0] and len(rows[1]) == len(rows[0]) + 1  # the end of 3 iterations
+    status = rlpyt_command("status", str(tmp_path / "b"))
+    assert status == 0 and f"of {steps} steps" in capsys.readouterr().out
+    table = (tmp_path / "b" / "progress.csv").read_bytes()
     assert rlpyt_command("resume", str(tmp_path / "b")) == 2  # has all its steps
+    assert rlpyt_command("resume", str(tmp_path / "b"), "--steps", "64") == 2
+    assert (tmp_path / "b" / "progress.csv").read_bytes() == table
+    assert script_runs.ScriptRun(tmp_path / "b").trusted
     assert rlpyt_command("resume", str(tmp_path / "b"), "--device", "cpu") == 2
     assert "has its devices, ranks and sampler" in capsys.readouterr().err
 

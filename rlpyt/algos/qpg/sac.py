@@ -304,7 +304,14 @@ class SAC(QpgAlgo):
         Args:
             losses: losses from ``loss``.
         """
-        q_losses, pi_loss, alpha_loss = losses
+        try:
+            q_losses, pi_loss, alpha_loss = losses
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{type(self).__name__}.loss must return ((losses of the critics [E], of the "
+                "policy, of the temperature), values), the latter two None if not due. Change one "
+                "of rlpyt (2019), which returned a loss for each critic."
+            ) from None
         parts = {"critics": q_losses.sum(), "policy": pi_loss, "temperature": alpha_loss}
         return {name: loss for name, loss in parts.items() if loss is not None}
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from rlpyt.errors import DamagedFile
+from rlpyt.errors import DamagedFile, RunComplete
 from rlpyt.utils import torchrun
 from rlpyt.utils.files import new_directory, read_regular, remove_leftovers, temporary_of
 from rlpyt.utils.logging import lock, logger
@@ -237,7 +237,7 @@ def write_params(
 
 def _log_end(error: BaseException) -> None:
     """Log to debug.log why a run ends early; the terminal is notified elsewhere."""
-    stopped = isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit))
+    stopped = isinstance(error, (SystemExit, KeyboardInterrupt, GeneratorExit, RunComplete))
     message = f"ended early: {error!r}"
     if not stopped:
         reason = summary_of(error).partition("\n")[0]

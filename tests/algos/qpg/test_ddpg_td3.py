@@ -1,5 +1,7 @@
 """DDPG and TD3: losses, updates and targets against plain definitions."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -423,6 +425,29 @@ def test_large_learning_rates_are_warned_of_by_the_names_they_came_by(Algo, name
     with pytest.warns(UserWarning) as found:
         Algo(**{name: 2.0})
     assert [str(w.message) for w in found] == [f"{name}=2.0 is unusually large."]
+
+
+def test_losses_of_2019_get_a_mask_of_none():
+    class Old(DDPG):
+        def q_loss(self, samples, valid):
+            assert valid is None
+            return super().q_loss(samples, valid)
+
+    class OldTd3(Old, TD3):
+        pass
+
+    for Algo, kind in ((Old, "ddpg"), (OldTd3, "td3")):
+        states = []
+        for made in (Algo, ALGOS[kind]):
+            agent, algo = AGENTS[kind](), made(**SMALL)
+            told = pytest.warns(UserWarning, match="q_loss gets valid=None, as in rlpyt")
+            with told if made is Algo else nullcontext():
+                sampler = prepared(algo, agent)
+            fill(algo, sampler)
+            algo.update_counter = 1
+            one_update(algo)
+            states.append(agent.state_dict())
+        assert_same_state(*states)
 
 
 def test_td3s_policy_learns_at_its_own_rate():
