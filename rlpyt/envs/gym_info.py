@@ -6,6 +6,7 @@ dicts, in the example's order. Later dicts are converted to it: missing entries 
 ones are dropped, and each kind of mismatch is reported once.
 """
 
+import contextlib
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
@@ -107,12 +108,20 @@ class InfoSchema:
             new, kept = np.asarray(value), np.asarray(example).dtype
             if not np.can_cast(new.dtype, kept, "same_kind"):
                 self._report(key, f"is stored as {kept}, its first dtype, but now has {new.dtype}")
-            return new.astype(kept) if isinstance(example, np.ndarray) else type(example)(value)
+            if isinstance(example, np.ndarray):
+                return new.astype(kept)
+            with contextlib.suppress(ValueError, OverflowError):  # NaN, or out of range
+                return type(example)(value)
         if value is not _MISSING and value is not None:
             self._report(
                 key, f"is {value!r:.80}, unlike {example!r:.80} at first; replaced by zero"
             )
-        return np.zeros_like(example) if isinstance(example, np.ndarray) else type(example)(0)
+        if isinstance(example, np.ndarray):
+            return np.zeros_like(example)
+        try:
+            return type(example)(0)
+        except ValueError:  # an enumeration without a member 0
+            return 0
 
     def _report(self, key: Hashable, problem: str, remedy: str = "") -> None:
         if key in self._reported or len(self._reported) >= MOST_REPORTED:

@@ -13,6 +13,7 @@ from rlpyt.spaces.base import Space
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
 from rlpyt.testing.case import Case, Claims
 from rlpyt.testing.report import Report
+from rlpyt.utils.checks import whole_number
 
 RTOL, ATOL = 1e-3, 1e-4
 CHECKS = {
@@ -56,8 +57,9 @@ def check_encoder(
 
     Raises:
         ConformanceError: there are errors; the message has all findings.
-        ValueError: ``skip`` has an unknown name.
+        ValueError: ``skip`` has an unknown name, or T or B is too small.
     """
+    T, B = whole_number("T", T, 1), whole_number("B", B, 2)
     return _Case(encoder, space, (T, B), seed, skip).run(seed).conclude()
 
 
@@ -107,10 +109,12 @@ class _Case(Case):
         yield not same, "all inputs have the same features", "use the input in forward."
 
     def check_rows(self) -> Claims:
-        alone, among = self.module(self.input[:1, :1]), self.module(self.input)[:1, :1]
+        features = self.module(self.input)
         what = "a row alone has other features than among others"
         fix = "compute each row by itself, without statistics of the batch."
-        yield torch.allclose(alone, among, RTOL, ATOL), what, fix
+        for one in (slice(1), slice(-1, None)):
+            alone = self.module(self.input[one, one])
+            yield torch.allclose(alone, features[one, one], RTOL, ATOL), what, fix
 
     def check_gradients(self) -> Claims:
         if any(p.requires_grad for p in self.module.parameters()):

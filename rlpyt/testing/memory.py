@@ -12,6 +12,7 @@ from rlpyt.testing.case import Case, Claims
 from rlpyt.testing.report import Report
 from rlpyt.testing.trees import difference
 from rlpyt.utils.buffer import buffer_func, leaves_of, shapes_of
+from rlpyt.utils.checks import whole_number
 
 RTOL, ATOL = 1e-2, 1e-4  # of gradients, relative to the largest
 CHECKS = {
@@ -59,8 +60,9 @@ def check_memory(
 
     Raises:
         ConformanceError: there are errors; the message has all findings.
-        ValueError: ``skip`` has an unknown name.
+        ValueError: ``skip`` has an unknown name, or T or B is too small.
     """
+    T, B = whole_number("T", T, 2), whole_number("B", B, 1)
     return _Case(memory, skip, input_size, size, T, B).run(seed).conclude()
 
 
@@ -131,10 +133,11 @@ class _Case(Case):
 
     def check_rows(self) -> Claims:
         output, state = self.steps(self.input)
-        first = output[:, :1], buffer_func(state, lambda leaf: leaf[:, :1])
         fix = "compute each environment by itself, without statistics of the batch."
-        found = self.steps(self.input[:, :1])
-        yield _same(found, first, "environment 0 alone and with others", fix)
+        for b in (0, self.B - 1):
+            own = output[:, b : b + 1], buffer_func(state, lambda leaf, b=b: leaf[:, b : b + 1])
+            found = self.steps(self.input[:, b : b + 1])
+            yield _same(found, own, f"environment {b} alone and with others", fix)
 
     def check_starts(self) -> Claims:
         if not getattr(self.module, "takes_starts", False):

@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 import warnings
+from enum import IntEnum
 
 import numpy as np
 import pytest
@@ -57,6 +58,8 @@ def test_missing_entries_become_zeros_of_the_same_type():
         ({"a": "text"}, "'a' is 'text'"),
         ({"a": np.zeros(3)}, "'a' is array"),
         ({"a": 1.5}, "'a' is stored as int64"),
+        ({"a": float("nan")}, "'a' is stored as int64"),
+        ({"a": float("inf")}, "'a' is stored as int64"),
     ],
 )
 def test_mismatches_are_reported_once_and_replaced(later, message):
@@ -67,6 +70,11 @@ def test_mismatches_are_reported_once_and_replaced(later, message):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         schema.convert(later)
+
+
+def test_zero_of_an_enumeration_that_has_none():
+    kind = IntEnum("kind", ["a", "b"])
+    assert InfoSchema({"kind": kind.b}).convert({}) == (0,)
 
 
 def test_entries_that_are_not_numeric_are_dropped_with_one_warning_each():

@@ -127,6 +127,11 @@ class MixesRows(nn.GRU):
         return super().forward(input - input.mean(1, keepdim=True), state)
 
 
+class AddsRowsBefore(nn.GRU):
+    def forward(self, input, state=None):
+        return super().forward(input.cumsum(1), state)
+
+
 class IgnoresStarts(MinGru):
     def forward(self, input, state=None, starts=None):
         return super().forward(input, state)
@@ -169,6 +174,7 @@ FAULTS = [
     (Forgets, "memory", "depend on the first input"),
     (LooksAhead, "steps", "sequence and single steps"),
     (MixesRows, "rows", "environment 0 alone"),
+    (AddsRowsBefore, "rows", "environment 2 alone"),
     (IgnoresStarts, "starts", "zeroed states"),
     (Detaches, "gradients", "no gradient reaches the first input"),
     (DetachesAtStart, "gradients", "single steps: weight_ih_l0"),
@@ -188,3 +194,8 @@ def test_the_callers_generator_is_kept():
     before = torch.get_rng_state()
     check_memory("gru")
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_sequences_of_one_step_are_refused():
+    with pytest.raises(ValueError, match="T=1"):
+        check_memory(nn.GRU, T=1)

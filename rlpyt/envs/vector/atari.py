@@ -49,6 +49,7 @@ class AtariVector(SourceAdapter):
         self.mode = autoreset_mode(envs)
         space, action_space = envs.single_observation_space, envs.single_action_space
         super().__init__(envs, envs.num_envs, space, action_space, info_keys, life_loss, horizon)
+        self._reads_lives = True
         self._lives_at_end = self.mode is not SAME_STEP
         self._reset_cache = ResetCache(self.n)
 

@@ -60,6 +60,7 @@ class SourceAdapter(VectorEnv):
         self._all_false.setflags(write=False)
         self._default_info = self._infos.cls(*[self._all_false] * 2, *self._infos.read({}))
         self._life_loss, self._lives = life_loss, np.zeros(self.n, np.int64)
+        self._reads_lives = life_loss  # "lives" of info are numbers, one for each row
         self._lives_at_end = True  # at an episode's end, info has that episode's lives
         self._seeds: list[int] | None = None
         self._created_pid = os.getpid()
@@ -112,7 +113,7 @@ class SourceAdapter(VectorEnv):
             reward = reward.astype(np.float32)
         traj_done = terminated | truncated
         try:
-            has_lives = "lives" in info
+            has_lives = "lives" in info and self._reads_lives
         except TypeError:
             raise self._info_error(info) from None
         lost = self._lost_lives(info, traj_done) if has_lives else None
@@ -171,7 +172,7 @@ class SourceAdapter(VectorEnv):
         """Store the initial lives of these rows from the info of their reset."""
         if not isinstance(info, Mapping):
             raise self._info_error(info)
-        lives = info.get("lives")
+        lives = info.get("lives") if self._reads_lives else None
         if lives is not None:
             lives = np.asarray(lives)
             self._lives[rows] = lives[rows] if len(lives) == self.n else lives

@@ -472,3 +472,21 @@ def test_info_that_its_example_cannot_hold_is_refused(example, value, held):
     else:
         with pytest.raises(ValueError, match=rf"'key' must be .* got {value}.*info_keys="):
             reader.read({"key": np.array([1, value])})
+
+
+@pytest.mark.parametrize("lives", [np.array([3, 3]), None, "three", {"p1": 3}], ids=str)
+def test_lives_of_another_kind_are_left_alone(lives):
+    class TwoPlayers(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(2, np.float32), {"lives": lives}
+
+        def step(self, action):
+            return np.zeros(2, np.float32), 0.0, False, False, {"lives": lives}
+
+    envs = adapt(SyncVectorEnv([TwoPlayers] * 2))
+    envs.reset()
+    for _ in range(3):
+        assert not envs.step(np.zeros(2, int)).done.any()
