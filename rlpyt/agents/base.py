@@ -18,6 +18,7 @@ from rlpyt.distributions.joint import Joint
 from rlpyt.envs.base import EnvSpaces
 from rlpyt.models.masking import masks_actions
 from rlpyt.models.observation import check_normalized, marked_shape, shape_of_group
+from rlpyt.models.recurrent import recorded_state
 from rlpyt.models.utils import strip_ddp_state_dict, unwrap_ddp, updates_obs_rms
 from rlpyt.spaces.action_mask import action_mask_of, checked_mask_sizes
 from rlpyt.utils.buffer import Arrays, Tensors, buffer_func, buffer_method, buffer_to, leaves_of
@@ -365,7 +366,8 @@ class BaseAgent(Recorded):
         """Return a model's outputs as a tuple, and its next recurrent state or None."""
         if self.recurrent:
             # A state from a checkpoint may be on another device.
-            *outputs, rnn_state = model(*inputs, buffer_to(rnn_state, self.device))
+            *outputs, next_state = model(*inputs, buffer_to(rnn_state, self.device))
+            rnn_state = recorded_state(next_state, model)
         else:
             outputs, rnn_state = model(*inputs), None
             if not isinstance(outputs, tuple | list):

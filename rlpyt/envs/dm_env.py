@@ -47,7 +47,8 @@ class DmEnv(gymnasium.Env[Any, Any]):
                 f"make must return an environment of dm_env, with action_spec(), got {self.env!r}."
             )
         self.observation_space = space_of(self.env.observation_spec(), "observation")
-        self.action_space = space_of(self.env.action_spec(), "action")
+        self._action_spec = self.env.action_spec()
+        self.action_space = space_of(self._action_spec, "action")
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -61,7 +62,7 @@ class DmEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step the environment."""
-        step = self.env.step(action)
+        step = self.env.step(_conforming(action, self._action_spec))
         observation = _element(step.observation, self.observation_space)
         last = bool(step.last())
         terminated = last and step.discount == 0
@@ -104,6 +105,15 @@ def space_of(spec: Any, path: str) -> Any:
     low = np.broadcast_to(getattr(spec, "minimum", limits[0]), spec.shape).astype(dtype)
     high = np.broadcast_to(getattr(spec, "maximum", limits[1]), spec.shape).astype(dtype)
     return spaces.Box(low, high, dtype=dtype.type)
+
+
+def _conforming(action: Any, spec: Any) -> Any:
+    """Return an action with the dtypes of its spec."""
+    if isinstance(spec, Mapping):
+        return {key: _conforming(action[key], part) for key, part in spec.items()}
+    if isinstance(spec, list | tuple):
+        return [_conforming(part, own) for part, own in zip(action, spec, strict=True)]
+    return np.asarray(action, spec.dtype)
 
 
 def _element(value: Any, space: spaces.Space[Any]) -> Any:

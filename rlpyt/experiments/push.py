@@ -215,8 +215,9 @@ def _check_paths(described: Mapping[str, Any], file: str) -> None:
     """
     for name, value in leaves(described):
         text = value if isinstance(value, str) else ""
-        absolute = text.startswith(("/", "~", "file:")) or PureWindowsPath(text).is_absolute()
-        if absolute or f"{Path.home()}/" in text:
+        within = re.search(r"(^|[=:,\s])/\w", text) or re.search(r"\./\w", name)  # also of a key
+        absolute = text.startswith(("~", "file:")) or PureWindowsPath(text).is_absolute()
+        if absolute or within or f"{Path.home()}/" in text:
             raise ValueError(
                 f"{file}: {name}={text!r} is a path of this machine, which must not be published. "
                 "Train with a relative path, or with a custom environment that finds the file."

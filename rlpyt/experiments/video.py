@@ -95,16 +95,14 @@ def record_agent(
     """
     if not isinstance(grid, tuple | list) or len(grid) != 2:
         raise TypeError(f"grid={grid!r} must be (rows, columns).")
+    grid = whole_number("grid", grid[0], 1), whole_number("grid", grid[1], 1)
+    episodes = whole_number("episodes", episodes, 1)
+    max_steps = whole_number("max_steps", max_steps, 1)
     output, n_tiles = Path(path).absolute(), grid[0] * grid[1]
     if output.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{output} must end in one of {', '.join(SUFFIXES)}.")
     if fps is not None:
         fps = whole_number("fps", fps, 1)
-    if min(*grid, episodes, max_steps) < 1:
-        raise ValueError(
-            "grid, episodes and max_steps must be at least 1, got "
-            f"grid={grid}, episodes={episodes}, max_steps={max_steps}."
-        )
     with (
         Surroundings().checked(),
         _without_window(),
@@ -113,7 +111,8 @@ def record_agent(
         actor = _actor(agent, envs, deterministic, itr)
         frames = _play(envs, actor, episodes, seed)
         first = next(frames)  # raises before a file is opened if the environment cannot render
-        rate = fps or int(getattr(envs[0], "metadata", {}).get("render_fps") or 30)
+        own = (getattr(envs[0], "metadata", None) or {}).get("render_fps") or 30
+        rate = fps or max(1, round(own))
         if output.suffix.lower() == ".gif":
             rate = min(rate, MAX_GIF_FPS)
         with _writer(output, rate) as writer:

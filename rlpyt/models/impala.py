@@ -105,10 +105,16 @@ def build_convolutions(encoder: str | Mapping[str, Any], image_shape: Sequence[i
         image_shape: (C, H, W).
 
     Raises:
+        ValueError: there is no kind.
         UnknownName: there is no such kind.
     """
     kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}
     kind = kwargs.pop("kind", None)
+    if kind is None:
+        raise ValueError(
+            f"encoder={encoder!r:.80} of a single image must have a kind, one of {sorted(KINDS)}. "
+            "channels, kernel_sizes, strides and fc_sizes are arguments of the model itself."
+        )
     if kind not in KINDS:
         raise UnknownName("encoder", kind, KINDS)
     return KINDS[kind](image_shape, **kwargs)

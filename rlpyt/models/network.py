@@ -512,4 +512,6 @@ def to_unit_floats(image: Tensor, scale: float = 1.0 / 255) -> Tensor:
     """Multiply images by ``scale``, in a new float32 tensor; booleans become 0 and 1."""
     if image.dtype == torch.bool:
         return image.float()
-    return image * scale if image.is_floating_point() else image.float().mul_(scale)
+    if image.dtype == torch.float32:
+        return image * scale
+    return image.float().mul_(scale)

@@ -500,7 +500,7 @@ def _elementwise(ufunc: Any) -> Callable[..., Bound]:
 def _mean(free: Any, x: Array, dim: int, keepdim: bool) -> Bound:
     n = np.float32(x.shape[dim])
     reduce: Any = np.add.reduce
-    out = reduce(x, dim, keepdims=keepdim)
+    out = np.empty(reduce(np.zeros_like(x), dim, keepdims=keepdim).shape, np.float32)
 
     def mean() -> None:
         reduce(x, dim, None, out, keepdim)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rlpyt.spaces.action_mask import FIELD, has_mask
 from rlpyt.spaces.base import Space
+from rlpyt.spaces.int_box import IntBox
 from rlpyt.utils.buffer import Arrays, Tensors, leaves_of
 from rlpyt.utils.names import UnknownName
 
@@ -227,6 +228,7 @@ def _pixel_scale(space: Space) -> float:
     dtype = np.dtype(space.dtype)
     no_bound = 255 if dtype == np.uint8 else 1
     high = float(np.max(np.asarray(getattr(space, "high", no_bound), np.float64)))
+    high -= isinstance(space, IntBox)  # whose bound is exclusive
     wide = dtype.kind in "iu" and dtype.itemsize > 2
     if wide and high >= np.iinfo(dtype).max:  # it has no upper bound
         return 1 / 255

@@ -171,13 +171,22 @@ def run_layer(layer: nn.Module, inputs: Tensor, state: Any) -> tuple[Tensor, Any
     if state is not None and (isinstance(state, RnnState) or isinstance(layer, nn.LSTM)):
         state = tuple(state)  # indexing a namedarraytuple, as torch does, would index its fields
     outputs, next_state = layer(inputs, state, *starts)
-    if is_namedtuple(next_state) or is_namedarraytuple(next_state):
-        next_state = namedarraytuple_like(next_state)._make(next_state)
-    elif not isinstance(next_state, Tensor):
-        if not isinstance(next_state, tuple | list) or len(next_state) != len(RnnState._fields):
-            raise TypeError(
-                f"the state that {type(layer).__name__} returns must be a tensor, a pair of "
-                f"tensors, or a named tuple of tensors, got {next_state!r:.80}."
-            )
-        next_state = RnnState(*next_state)
-    return outputs, next_state
+    return outputs, recorded_state(next_state, layer)
+
+
+def recorded_state(state: Any, layer: nn.Module) -> Any:
+    """Return the state that a layer or model has returned as a tensor or a namedarraytuple.
+
+    Raises:
+        TypeError: it is of another kind, such as a dict.
+    """
+    if isinstance(state, Tensor) or is_namedarraytuple(state):
+        return state
+    if is_namedtuple(state):
+        return namedarraytuple_like(state)._make(state)
+    if isinstance(state, tuple | list) and len(state) == len(RnnState._fields):
+        return RnnState(*state)
+    raise TypeError(
+        f"the state that {type(layer).__name__} returns must be a tensor, a pair of tensors, or a "
+        f"named tuple of tensors, got {state!r:.80}."
+    )

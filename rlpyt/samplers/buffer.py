@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,10 +156,15 @@ def agent_examples(agent: ActingAgent, examples: dict[str, Any]) -> None:
 
 
 def _explain_model_call(agent: ActingAgent, error: TypeError) -> None:
-    """Add a note if the error says that the model's ``forward`` does not take its inputs."""
+    """Add a note if the error is about the inputs of the model's ``forward``, or its outputs."""
     model = unwrap_ddp(agent.model)
     if not isinstance(model, torch.nn.Module):
         return
+    if re.match(r"(\w+\.)?(__new__|summarize)\(\) ", str(error)):  # of records of outputs
+        error.add_note(
+            f"{type(model).__name__}.forward must return the outputs that {type(agent).__name__} "
+            "reads, as a tuple; see docs/custom_model.md, 'What a model returns'."
+        )
     if not str(error).startswith(f"{type(model).forward.__qualname__}() "):
         return
     state = ", rnn_state" if agent.recurrent else ""

@@ -10,6 +10,7 @@ from rlpyt.testing import agent_acting, agent_training
 from rlpyt.testing.agent_case import AgentCase, spaces_of
 from rlpyt.testing.report import Report, Stop
 from rlpyt.testing.trees import flattened
+from rlpyt.utils.checks import whole_number
 
 CHECKS = {
     "pickle": "can be sent to worker processes before it is initialized",
@@ -62,22 +63,23 @@ def check_agent(
     Raises:
         ConformanceError: there are errors; the message has all findings.
         TypeError: ``env_or_spaces`` has no spaces.
-        ValueError: ``skip`` has an unknown name.
+        ValueError: ``skip`` has an unknown name, or T or B is too small.
     """
     report = Report(f"check_agent({type(agent).__name__})", CHECKS, skip)
+    T, B = whole_number("T", T, 3), whole_number("B", B, 1)
     with torch.random.fork_rng(devices=[]):  # keep the caller's generator
         _examine(AgentCase(agent, spaces_of(env_or_spaces), report, T, B, seed))
     return report.conclude()
 
 
 def _examine(case: AgentCase) -> None:
-    def run(name: str, check: Callable[[AgentCase], None]) -> bool:
-        return case.report.run(name, partial(check, case))
+    def run(name: str, check: Callable[[AgentCase], None], needed: bool = False) -> bool:
+        return case.report.run(name, partial(check, case), needed=needed)
 
-    if not run("pickle", check_pickle) or not run("initialize", check_initialize):
+    if not run("pickle", check_pickle) or not run("initialize", check_initialize, True):
         return
     run("parameters", agent_training.check_parameters)
-    if not run("step", agent_acting.check_step):
+    if not run("step", agent_acting.check_step, True):
         return
     run("value", agent_acting.check_value)
     run("rows", agent_acting.check_rows)

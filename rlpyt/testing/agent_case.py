@@ -150,7 +150,7 @@ def _perturb(agent: Any) -> None:
     """Add noise to all parameters: with zeros from initialization, faults would not show."""
     for p in agent.parameters():
         if p.is_floating_point():
-            n_inputs = max(1, p.numel() // max(1, len(p)))
+            n_inputs = max(1, p[0].numel()) if p.numel() and p.dim() else 1
             p.add_(torch.randn_like(p) * (PERTURBATION / n_inputs**0.5))
 
 

@@ -36,8 +36,9 @@ class Case:
             torch.default_generator.manual_seed(seed)
             for name in self.checks:
                 refusal = NotImplementedError if name in self.optional else None
-                passed = self.report.run(name, partial(self._check, name), refusal)
-                if name in self.needed and not passed:
+                needed = name in self.needed
+                passed = self.report.run(name, partial(self._check, name), refusal, needed)
+                if needed and not passed:
                     break
         return self.report
 

@@ -129,25 +129,28 @@ def _empty_report(
 
 def _examine(case: EnvCase) -> None:
     def run(
-        names: str, check: Callable[[EnvCase], None], refusal: type[Exception] | None = None
+        names: str,
+        check: Callable[[EnvCase], None],
+        refusal: type[Exception] | None = None,
+        needed: bool = False,
     ) -> bool:
         try:
-            return case.report.run(names, partial(check, case), refusal)
+            return case.report.run(names, partial(check, case), refusal, needed)
         finally:
             case.close()
 
-    if not run("factory", env_checks.check_factory):
+    if not run("factory", env_checks.check_factory, needed=True):
         return
     if case.gym:
         run("gymnasium", env_checks.check_gymnasium)
-    if not run("spaces", env_checks.check_spaces):
+    if not run("spaces", env_checks.check_spaces, needed=True):
         return
     run("image-layout", env_checks.check_images)
     values = "structure observation action-mask reward done env-info actions buffers"
-    if not run(values, EnvCase.explore):
+    if not run(values, EnvCase.explore, needed=True):
         return
     run("episodes time-limit", env_checks.check_time_limit)
-    run("seeding", env_checks.check_seeding)
+    run("seeding", env_checks.check_seeding, needed=True)
     run("worker", env_checks.check_worker)
     if case.reproducible:
         run("independence", env_checks.check_independence)

@@ -208,7 +208,8 @@ def _wrong_actions(space: Any, good: Any) -> list[tuple[str, Any]]:
         bad[-1] = np.nan
         wrong.append(("an action that is NaN", bad))
         if np.isfinite(np.max(space.high)):
-            wrong.append(("an action beyond the bounds", np.full_like(good, 2) * space.high + 1))
+            beyond = np.zeros_like(good) + space.high + np.abs(space.high) + 1
+            wrong.append(("an action beyond the bounds", beyond))
     elif good.dtype.kind in "iu":
         wrong.append(("fractions as discrete actions", good.astype(np.float32) + 0.5))
         beyond = good.astype(np.int64)
@@ -222,6 +223,7 @@ def check_statistics(case: EnvCase) -> None:
     rows, expect = case.rows(), case.report.expect
     if not hasattr(rows.env, "statistics"):
         return
+    rows.env.freeze(False)
     play(rows, start(rows), case.actions, COMPARED)
     learned = copy.deepcopy(rows.env.statistics())
     if not learned:

@@ -409,6 +409,14 @@ def check_time_limit(case: EnvCase) -> None:
         what = f"timeout was set after {early[0]} steps; horizon is {horizon}"
         fix = "correct horizon, if there is no other limit, and no wrapper repeats actions."
         report.warning("time-limit", what, fix)
+    ended = [timeout for length, timeout in lengths if length == horizon]
+    if len(ended) >= SAME_LENGTH and not any(ended) and len(ended) < len(lengths):
+        report.warning(
+            "time-limit",
+            f"{len(ended)} of {len(lengths)} episodes ended at the horizon of {horizon} steps, "
+            "none by timeout",
+            "set env_info.timeout at the step of the limit; else it is learned as an end.",
+        )
     same = len(lengths) >= SAME_LENGTH and len({length for length, _ in lengths}) == 1
     if same and lengths[0][0] > 1 and not any(timeout for _, timeout in lengths):
         report.warning(

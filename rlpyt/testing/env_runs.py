@@ -300,9 +300,11 @@ class EnvCase:
         return [buffer_func(action, lambda leaf: leaf.copy()) for action in self._actions[t]]
 
     def rows(self, which: int = 0, seeds: Sequence[int] | None = None) -> EnvRows:
-        """Build and seed an environment."""
+        """Build and seed an environment; freeze statistics, which rows share and no seed resets."""
         seeds = self.seeds(which) if seeds is None else seeds
         rows = EnvRows(self.build(seeds))
+        if self.batched and hasattr(rows.env, "statistics") and rows.env.statistics():
+            rows.env.freeze()
         if not self.seeds_at_construction:
             try:
                 rows.seed(seeds)

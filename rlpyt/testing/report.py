@@ -119,7 +119,11 @@ class Report:
             self.findings.append(finding)
 
     def run(
-        self, names: str, examine: Callable[[], Any], refusal: type[Exception] | None = None
+        self,
+        names: str,
+        examine: Callable[[], Any],
+        refusal: type[Exception] | None = None,
+        needed: bool = False,
     ) -> bool:
         """Run a check; an exception of the checked part becomes a finding.
 
@@ -128,12 +132,13 @@ class Report:
                 reported under the first.
             examine: adds findings to this report.
             refusal: exception type by which the part may decline the check.
+            needed: other checks need what ``examine`` finds out, so it is also run if skipped.
 
         Returns:
             True if ``examine`` ran to its end.
         """
         checks = names.split()
-        if all(name in self.skip for name in checks):
+        if not needed and all(name in self.skip for name in checks):
             return True
         self._covered += [name for name in checks if name not in self._covered]
         try:

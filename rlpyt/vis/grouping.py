@@ -364,4 +364,7 @@ def setting_text(value: Any) -> str:
     """Format a setting's value: lists as "64x64", other values as in Python."""
     if isinstance(value, list):
         return "x".join(map(setting_text, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else str(value)

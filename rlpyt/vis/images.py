@@ -214,12 +214,21 @@ def picture_of(env: Any) -> Image:
         reason = (str(error) or type(error).__name__).rstrip(".")
         backend = os.environ.get("MUJOCO_GL", "(not set)")
         raise ValueError(OPENGL.format(backend, reason)) from error
-    if getattr(rendered, "ndim", 0) != 3:
+    shape = getattr(rendered, "shape", None)
+    if shape is None or len(shape) != 3 or shape[2] not in (3, 4):
+        what = f"{type(rendered)}" if shape is None else f"an array of shape {shape}"
         raise ValueError(
-            f"{env}.render() must return an RGB image, got {type(rendered)}. Create gymnasium "
-            'environments with render_mode="rgb_array".'
+            f"{env}.render() must return an RGB image, got {what}. Create gymnasium environments "
+            'with render_mode="rgb_array".'
         )
-    image: Image = rendered if rendered.dtype.kind != "f" else np.round(255 * rendered)
+    image: Image = rendered[..., :3]  # without opacity
+    if image.dtype.kind == "f":
+        if not (image.min() >= 0 and image.max() <= 1):
+            raise ValueError(
+                f"{env}.render() must return bytes, or floats in [0, 1], got {image.min():g} to "
+                f"{image.max():g}. Round them to numpy.uint8."
+            )
+        image = np.round(255 * image)
     return image.astype(np.uint8, copy=False)
 
 

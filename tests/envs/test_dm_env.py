@@ -27,6 +27,7 @@ class Guess(dm_env.Environment):
         return dm_env.restart(self._observe())
 
     def step(self, action):
+        self.action_spec().validate(action)
         reward = float(action == self.shown)
         self.t += 1
         if self.t == 3:

@@ -102,6 +102,11 @@ def test_paper_sizes():
     assert sum(isinstance(layer, nn.Conv2d) for layer in model.modules()) == 15
 
 
+def test_an_encoder_of_a_single_image_needs_a_kind():
+    with pytest.raises(ValueError, match="must have a kind, one of .'impala'"):
+        AtariDqnModel((4, 10, 10), 3, 8, encoder=dict(feature_size=9))
+
+
 def test_layer_norm_is_before_nonlinearities_and_pooling():
     model = AtariDqnModel((4, 10, 10), 3, 8, encoder="impala", layer_norm=True)
     layers = [*model.conv.conv.conv]

@@ -91,6 +91,9 @@ def test_shapes_mark_images_and_categories_and_equal_plain_ones():
 def test_images_are_scaled_by_their_bounds(space, expected):
     shape = marked_shape(GymSpaceWrapper(space))
     assert (shape.channels_last, shape.scale) == expected
+    if isinstance(space, spaces.Box) and space.dtype.kind in "iu" and space.high.max() < 1e6:
+        own = IntBox(0, int(space.high.max()) + 1, space.shape, dtype=str(space.dtype))
+        assert marked_shape(own).scale == shape.scale
     image = torch.arange(192).reshape(3, 8, 8) % 11
     if space.dtype.kind in "iu" and space.shape == (3, 8, 8):
         seen = []

@@ -9,7 +9,12 @@ import torch
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.pg.categorical import CategoricalPgAgent
-from rlpyt.agents.pg.vector import CategoricalMlpAgent, GaussianMlpAgent, agent_for
+from rlpyt.agents.pg.vector import (
+    CategoricalLstmAgent,
+    CategoricalMlpAgent,
+    GaussianMlpAgent,
+    agent_for,
+)
 from rlpyt.algos.pg.a2c import A2C
 from rlpyt.algos.pg.ppo import PPO
 from rlpyt.distributions.categorical import Categorical
@@ -423,6 +428,24 @@ def test_models_are_tried_out_at_the_start(Model, error, message):
         A2C().initialize(agent, 1, sampler.batch_spec, True, sampler.examples)
 
 
+class PolicyAlone(SmallMlp):
+    def forward(self, *inputs):
+        return super().forward(*inputs)[0]
+
+
+class OneMore(SmallMlp):
+    def forward(self, *inputs):
+        return (*super().forward(*inputs), torch.zeros(()))
+
+
+@pytest.mark.parametrize("Model", [PolicyAlone, OneMore])
+def test_the_outputs_of_models_are_named(Model):
+    agent = CategoricalPgAgent(ModelCls=Model, model_kwargs=dict(inputs=3, actions=3))
+    with pytest.raises(TypeError) as caught:
+        start(SerialSampler, CountEnv, agent)
+    assert f"{Model.__name__}.forward must return" in caught.value.__notes__[0]
+
+
 def test_the_arguments_of_models_are_named():
     agent = CategoricalPgAgent(ModelCls=ObservationModel, model_kwargs=dict(inputs=3, actions=3))
     with pytest.raises(TypeError, match="ObservationModel.forward") as caught:
@@ -688,3 +711,32 @@ def test_trajectories_may_keep_what_they_have_seen(SamplerCls):
     finally:
         sampler.shutdown()
     assert [[float(x[0]) for x in info.seen] for info in found] == [[*range(10)]] * 4
+
+
+class Pair(torch.nn.Module):
+    """A recurrent model that returns the state of nn.LSTM as it is."""
+
+    def __init__(self, observation_shape, output_size, form=tuple):
+        super().__init__()
+        self.lstm, self.form = torch.nn.LSTM(1, 4), form
+        self.pi, self.v = torch.nn.Linear(4, output_size), torch.nn.Linear(4, 1)
+
+    def forward(self, observation, prev_action, prev_reward, state):
+        lead = observation.shape[:-1]
+        x = observation.reshape(-1, prev_reward.shape[-1] if lead else 1, 1)
+        x, state = self.lstm(x, None if state is None else tuple(state))
+        x = x.reshape(*lead, 4)
+        return torch.softmax(self.pi(x), -1), self.v(x).squeeze(-1), self.form(state)
+
+
+def test_models_may_return_the_pair_of_an_lstm():
+    agent = CategoricalLstmAgent(ModelCls=Pair)
+    sampler = start(SerialSampler, Counting, agent, bootstrap_value=True)
+    samples, _ = sampler.obtain_samples(0)
+    assert isinstance(samples.agent.agent_info.prev_rnn_state.h, torch.Tensor)
+    sampler.shutdown()
+    agent = CategoricalLstmAgent(
+        ModelCls=Pair, model_kwargs=dict(form=lambda s: dict(zip("hc", s)))
+    )
+    with pytest.raises(TypeError, match="Pair returns must be a tensor, a pair of tensors"):
+        start(SerialSampler, Counting, agent, bootstrap_value=True)

@@ -37,6 +37,18 @@ class Net(torch.nn.Module):
         return self.heads(self.features(observation, prev_action, prev_reward))
 
 
+class Tempered(Net):
+    """With a parameter without dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.temperature = torch.nn.Parameter(torch.tensor(1.0))
+
+    def heads(self, x):
+        pi = torch.softmax(self.pi(x) * self.temperature, -1)
+        return pi, self.v(x).squeeze(-1)
+
+
 class RnnNet(Net):
     """The same with a recurrent layer; state [1, B, 8]."""
 

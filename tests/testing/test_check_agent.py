@@ -36,7 +36,15 @@ from rlpyt.testing.agent import CHECKS
 from tests.cases import product_of
 from tests.parts import EchoAgent, ForgetfulEchoAgent
 from tests.testing import small_agents
-from tests.testing.small_agents import Net, Small, SmallRnn, with_distribution, with_net, with_step
+from tests.testing.small_agents import (
+    Net,
+    Small,
+    SmallRnn,
+    Tempered,
+    with_distribution,
+    with_net,
+    with_step,
+)
 from tests.testing.walks import GymWalk
 
 SMALL = dict(hidden_sizes=[8])
@@ -60,6 +68,7 @@ def pendulum():
 GOOD = {
     "small": (Small(), SPACES),
     "small recurrent": (SmallRnn(), SPACES),
+    "a scalar parameter": (Small(Tempered), SPACES),
     "echo": (EchoAgent(), CountEnv),
     "forgetful echo": (ForgetfulEchoAgent(), CountEnv()),
     "categorical": (CategoricalMlpAgent(model_kwargs=SMALL), cartpole),

@@ -185,6 +185,7 @@ WARNINGS = [
     (walks.TellsTheTime, "seeding", r"another env_info"),
     (walks.NeverEnds, "episodes", r"none ended within 60 steps"),
     (walks.LimitWithoutTimeout, "time-limit", r"lasted 12 steps, none by timeout"),
+    (walks.LimitAsEnd, "time-limit", r"ended at the horizon of 12 steps, none by timeout"),
     (walks.NoTimeoutField, "time-limit", r"12 steps, .*env_info.timeout"),
 ]
 

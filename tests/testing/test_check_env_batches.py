@@ -7,6 +7,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlpyt.envs.vector.base import vector_info
 from rlpyt.envs.vector.make import make_envpool, make_vec
+from rlpyt.envs.vector.wrappers import StandardizeObservation, StandardizeReward
 from rlpyt.testing import ConformanceError, check_env
 from rlpyt.testing.env import CHECKS, examine_env
 from rlpyt.utils.collections import namedarraytuple
@@ -22,8 +23,13 @@ def sync(mode):
     return gymnasium.vector.SyncVectorEnv([GymWalk] * 3, autoreset_mode=AutoresetMode[mode])
 
 
+def standardized():
+    return StandardizeReward(StandardizeObservation(Walks()))
+
+
 GOOD = {
     "serial": (Walks, {}),
+    "standardized": (standardized, {}),
     "open number of rows": (batched_walks.SeededWhenMade, {}),
     "statistics": (batched_walks.Counting, {}),
     "SyncVectorEnv, NEXT_STEP": (sync, dict(mode="NEXT_STEP")),
@@ -46,6 +52,33 @@ def test_envpool_passes():
     pytest.importorskip("envpool")
     report = check_env(make_envpool, dict(task_id="CartPole-v1"))
     assert {*FOR_BATCHES, "seeding"} <= {*report.passed}
+
+
+def test_what_later_checks_need_is_found_out_although_it_is_skipped():
+    with pytest.raises(ConformanceError, match=r"\[reset-rows\].*another row changed"):
+        check_env(batched_walks.ResetsAll, skip=["seeding", "worker"])
+
+
+class Below(gymnasium.Env):
+    """Actions between two negative bounds."""
+
+    observation_space = gymnasium.spaces.Box(-10, 10, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-3, -1, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        observation = self.np_random.uniform(-1, 1, 1) + action
+        return observation.astype(np.float32), float(action[0]), self.t == 7, False, {}
+
+
+def test_bounds_of_actions_may_be_negative():
+    batch = lambda: gymnasium.vector.SyncVectorEnv([Below] * 2)
+    assert "action-check" in check_env(batch, **BRIEFLY).passed
 
 
 def test_what_same_step_cannot_do_is_left_open():

@@ -347,6 +347,14 @@ class LimitWithoutTimeout(Walk):
         return step._replace(env_info=step.env_info._replace(timeout=False))
 
 
+class LimitAsEnd(Walk):
+    """Some episodes end before the limit."""
+
+    def step(self, action):
+        step = super().step(action)
+        return step._replace(env_info=step.env_info._replace(timeout=False))
+
+
 class NoTimeoutField(Walk):
     def step(self, action):
         step = super().step(action)

@@ -14,6 +14,7 @@ from rlpyt.vis.grouping import (
     natural_key,
     read_runs,
     read_settings,
+    setting_text,
     telling_settings,
     varying_settings,
     warn_of_uneven_groups,
@@ -70,6 +71,13 @@ def test_other_numbers_make_variants(tmp_path):
     for size in ("100000", "500000", "10000000"):
         make_run(tmp_path / size / "run_0")
     assert label_list(tmp_path) == ["100000", "10000000", "500000"]
+
+
+def test_numbers_that_are_almost_equal_make_variants(tmp_path):
+    for i, discount in enumerate((0.9999999, 1.0)):
+        make_run(tmp_path / f"run_{i}", {"seed": 0, "algo": {"discount": discount}})
+    assert len({*label_list(tmp_path)}) == 2
+    assert setting_text(0.9999999) == "0.9999999" and setting_text(1e-4) == "0.0001"
 
 
 def test_the_steps_that_were_asked_for_are_known(tmp_path):

@@ -160,6 +160,13 @@ class Draws:
 
 
 def test_images_of_environments():
+    for values, message in (
+        (np.full((2, 2, 3), 70.0), r"floats in \[0, 1\], got 70"),
+        (np.zeros((2, 2, 1), np.uint8), r"an array of shape \(2, 2, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            picture_of(Draws(values))
+    assert picture_of(Draws(np.zeros((2, 2, 4), np.uint8))).shape == (2, 2, 3)
     floats = picture_of(Draws(np.full((2, 2, 3), 0.2)))
     assert floats.dtype == np.uint8 and (floats == 51).all()
     with pytest.raises(ValueError, match="no method render"):

@@ -265,7 +265,16 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         return {"model": model, "target": self.target_model.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict``."""
+        """Load a state from ``state_dict``.
+
+        Raises:
+            ValueError: the state has other networks than this agent.
+        """
+        if state_dict.keys() != {"model", "target"}:
+            raise ValueError(
+                "the state must have the networks of this agent, ['model', 'target'], got "
+                f"{sorted(state_dict)}."
+            )
         self.target_model.load_state_dict(state_dict["target"])
         unwrap_ddp(self.model).load_state_dict(state_dict["model"])  # its statistics are the newest
 

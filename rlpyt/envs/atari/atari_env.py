@@ -63,7 +63,8 @@ class AtariTrajInfo(TrajInfo):
     ) -> None:
         """Add one step to the statistics."""
         super().step(observation, action, reward, done, agent_info, env_info)
-        self.GameScore += float(getattr(env_info, "game_score", 0.0))
+        raw = getattr(env_info, "raw_reward", reward)  # of vector environments
+        self.GameScore += float(getattr(env_info, "game_score", raw))
 
 
 class AtariEnv(Env):

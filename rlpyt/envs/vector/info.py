@@ -60,6 +60,8 @@ class InfoReader:
         if value is None:
             return zeros
         array = np.asarray(value)
+        if array.dtype == object and array.shape == zeros.shape:  # None in some rows
+            array = np.array([0 if x is None else x for x in array.flat]).reshape(array.shape)
         if array.shape != zeros.shape or array.dtype.kind not in "biuf":
             raise ValueError(
                 f"info entry {key!r} has shape {array.shape} and dtype {array.dtype}, expected "

@@ -6,12 +6,13 @@ Their attribute ``batched`` makes samplers pass the number of rows of a worker:
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlpyt.envs.vector.base import VectorEnv, adapt
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.completion import takes
 from rlpyt.utils.extras import needing
 from rlpyt.utils.names import nearest
 
@@ -61,18 +62,20 @@ def make_vec(
     if module:  # "module:id": importing the module registers the id
         importlib.import_module(module)
     name, settings = current_id(name)
-    unlimited = kwargs.get("max_episode_steps") == -1  # which native forms take literally
-    native = gymnasium.registry[name].vector_entry_point is not None and not unlimited
+    settings |= kwargs
+    native = _is_native(gymnasium.registry[name].vector_entry_point, settings)
     if not native or wrappers or vector_kwargs:
         vectorization_mode = vectorization_mode or "sync"
     mode = vectorization_mode or "vector_entry_point"
-    arguments: dict[str, Any] = {"vectorization_mode": mode, **settings, **kwargs}
+    arguments: dict[str, Any] = {"vectorization_mode": mode, **settings}
     if mode in ("sync", "async"):
         chosen = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP, "copy": False}
         arguments["vector_kwargs"] = {**chosen, **(vector_kwargs or {})}
         arguments["wrappers"] = [*(wrappers or ()), add_action_mask]
         arguments.setdefault("disable_env_checker", True)
-    elif wrappers or vector_kwargs:
+    elif name.startswith("ALE/"):  # whose native form clips rewards
+        arguments.setdefault("reward_clipping", False)
+    if mode not in ("sync", "async") and (wrappers or vector_kwargs):
         # Not supported: gymnasium raises the error.
         arguments.update(wrappers=wrappers, vector_kwargs=vector_kwargs)
     return adapt(gymnasium.make_vec(name, num_envs, **arguments), info_keys)
@@ -99,7 +102,8 @@ def make_atari_vec(
             "episode_frame_number".
         horizon: steps until the time limit.
         kwargs: arguments of ``ale_py.vector_env.AtariVectorEnv``: ``frameskip``, ``noop_max``,
-            ``reward_clipping``, ``repeat_action_probability``, ``num_threads`` and so on.
+            ``reward_clipping``, ``repeat_action_probability``, ``num_threads`` and so on. Clipped
+            rewards, the default, are signs, and ``env_info.raw_reward`` has the scores.
 
     Raises:
         ImportError: ale_py is not installed.
@@ -112,6 +116,7 @@ def make_atari_vec(
     from ale_py.vector_env import AtariVectorEnv
 
     from rlpyt.envs.vector.atari import AtariVector
+    from rlpyt.envs.vector.wrappers.reward import SignReward
 
     if kwargs.get("life_loss_info") or kwargs.get("episodic_life"):
         raise ValueError(
@@ -119,9 +124,11 @@ def make_atari_vec(
             "the game was reset. Use life_loss=True."
         )
     frames = horizon * kwargs.get("frameskip", 4)
+    clips = kwargs.pop("reward_clipping", True)
     settings = {"max_num_frames_per_episode": frames, "autoreset_mode": "SameStep", **kwargs}
-    envs = AtariVectorEnv(rom_id(game), num_envs, **settings)
-    return AtariVector(envs, info_keys, life_loss, horizon)
+    source = AtariVectorEnv(rom_id(game), num_envs, reward_clipping=False, **settings)
+    envs = AtariVector(source, info_keys, life_loss, horizon)
+    return SignReward(envs) if clips else envs
 
 
 def make_envpool(
@@ -164,6 +171,19 @@ def make_envpool(
 _factories: list[Any] = [make_vec, make_atari_vec, make_envpool]
 for _factory in _factories:
     _factory.batched = True
+
+
+def _is_native(entry_point: Any, settings: Mapping[str, Any]) -> bool:
+    """Return True if an environment has a native vector form that takes these settings."""
+    from gymnasium.envs.registration import load_env_creator
+
+    if entry_point is None:
+        return False
+    # A native form would take a limit of -1 literally, and a range of frames to skip not at all.
+    if settings.get("max_episode_steps") == -1 or isinstance(settings.get("frameskip"), tuple):
+        return False
+    create = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    return all(name == "max_episode_steps" or takes(create, name) for name in settings)
 
 
 def _rows(factory: str, num_envs: int | None) -> int:

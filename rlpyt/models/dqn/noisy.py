@@ -71,7 +71,9 @@ def signed_sqrt(x: Tensor) -> Tensor:
 
 
 def _with_dims(noise: Tensor, n_dim: int) -> Tensor:
-    """Reshape [B, n] to [B, 1, ..., n] with ``n_dim`` dimensions."""
+    """Reshape [B, n] to [B, 1, ..., n] with ``n_dim`` dimensions, or [1, n] to [n] if it is 1."""
+    if n_dim == 1:
+        return noise[0]
     return noise.reshape(len(noise), *(1,) * (n_dim - 2), noise.shape[1])
 
 

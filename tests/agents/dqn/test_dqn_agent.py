@@ -177,6 +177,13 @@ def test_state_goes_round(name):
     assert torch.equal(half.target_model.state_dict()[key], state["model"][key])
 
 
+def test_a_state_of_other_networks_is_refused():
+    agent = initialized("dqn")
+    for state in ({}, agent.model.state_dict()):
+        with pytest.raises(ValueError, match=r"networks of this agent, \['model', 'target'\], got"):
+            agent.load_state_dict(state)
+
+
 @pytest.mark.parametrize("name", VECTOR_AGENTS)
 def test_constructed_agents_pickle(name):
     agent = pickle.loads(pickle.dumps(VECTOR_AGENTS[name]()))

@@ -1,11 +1,16 @@
 """ale_py's native batches, really played; both autoreset modes give one stream."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
 
+from rlpyt.agents.random import RandomAgent
+from rlpyt.envs.atari.atari_env import AtariTrajInfo
 from rlpyt.envs.vector import UnsupportedVectorEnv, adapt, make_atari_vec, make_vec
 from rlpyt.envs.vector.atari import AtariVector
+from rlpyt.samplers.serial.sampler import SerialSampler
 
 pytest.importorskip("ale_py")
 from ale_py.vector_env import AtariVectorEnv
@@ -165,6 +170,34 @@ def test_wrapped_games_are_stepped_through_the_wrapper():
     assert isinstance(envs, AtariVector)
     rewards = np.array([step[1] for step in play(envs, 20)[1::2]])
     assert rewards.dtype == np.float32 and np.min(rewards) == 1.5
+
+
+def test_rewards_are_those_of_the_id_and_scores_are_kept():
+    """As of single environments: make does not clip, AtariEnv does and tells the score."""
+    rewards = []
+    for mode in (None, "sync"):
+        envs = make_vec("ALE/MsPacman-v5", 2, vectorization_mode=mode)
+        envs.seed([0, 1])
+        rewards.append({float(x) for step in play(envs, 250)[1::2] for x in step[1]})
+    assert max(rewards[0]) == max(rewards[1]) == 10.0
+    sampler = SerialSampler(
+        make_atari_vec, dict(game="ms_pacman", horizon=200, noop_max=0), batch_T=201, batch_B=1,
+        max_decorrelation_steps=0, TrajInfoCls=AtariTrajInfo,
+    )  # fmt: skip
+    sampler.initialize(RandomAgent(), seed=0)
+    samples, (info, *_) = sampler.obtain_samples(0)
+    sampler.shutdown()
+    assert samples.env.reward.max() == 1.0 and info.GameScore == info.Return >= 10.0
+
+
+@pytest.mark.parametrize("id, kwargs", [("Pong-v4", {}), ("ALE/Pong-v5", dict(obs_type="ram"))])
+def test_what_the_native_form_cannot_do_is_made_one_by_one(id, kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        envs = make_vec(id, 2, **kwargs)
+    assert not isinstance(envs, AtariVector)
+    envs.reset()
+    envs.close()
 
 
 def test_factories():

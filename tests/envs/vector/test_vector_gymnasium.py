@@ -490,3 +490,23 @@ def test_lives_of_another_kind_are_left_alone(lives):
     envs.reset()
     for _ in range(3):
         assert not envs.step(np.zeros(2, int)).done.any()
+
+
+def test_none_in_info_is_zero_as_in_single_environments():
+    class Sometimes(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            self.t = 0
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            self.t += 1
+            x = None if self.t == 2 else float(self.t)
+            return np.zeros(2, np.float32), 0.0, False, False, {"x": x}
+
+    envs = adapt(SyncVectorEnv([Sometimes] * 2), info_keys=("x",))
+    envs.reset()
+    found = [envs.step(np.zeros(2, int)).env_info.x.tolist() for _ in range(3)]
+    assert found == [[1.0, 1.0], [0.0, 0.0], [3.0, 3.0]]

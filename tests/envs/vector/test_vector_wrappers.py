@@ -387,6 +387,8 @@ def test_several_monitors_write_to_one_file_under_one_head(tmp_path):
     with file.open() as lines:
         rows = list(csv.DictReader(lines))
     assert len(rows) == first.n_episodes + second.n_episodes > 4
+    with pytest.raises(ValueError, match=r"must have the columns .*'action'"):
+        EpisodeMonitor(oracle(), filename=file, info_keys=("action",))
 
 
 def test_a_chain_resumes_exactly():

@@ -68,6 +68,12 @@ def test_row_noise_is_standard_normal_before_the_square_root():
     assert abs(float((f.abs() ** 4).mean()) - 1) < 0.1  # E e^2
 
 
+def test_one_row_may_lack_its_dimension():
+    layer, x = NoisyLinear(3, 4).eval(), torch.randn(3)
+    set_row_noise([layer], torch.rand(1))
+    assert layer(x).shape == (4,) and torch.equal(layer(x), layer(x[None])[0])
+
+
 def test_linear_layers_are_replaced_where_asked():
     model = make_noisy(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)))
     assert [type(m) for m in model] == [NoisyLinear, nn.ReLU, NoisyLinear]

@@ -221,6 +221,15 @@ def test_images_of_false_and_true_become_zeros_and_ones():
     assert set(floats.unique().tolist()) == {0.0, 1.0}
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_images_of_other_floats_are_converted(dtype):
+    model, shape, *_ = build("AtariFf")
+    image, *others = make_inputs(shape, B)
+    for x, y in zip(model(image.to(dtype), *others), model(image.float(), *others)):
+        assert x.dtype == torch.float32
+        torch.testing.assert_close(x, y)
+
+
 def test_images_given_as_floats_are_left_alone():
     model, shape, *_ = build("AtariFf")
     image = make_inputs(shape, B)[0].float()

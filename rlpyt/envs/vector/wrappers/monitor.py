@@ -35,6 +35,9 @@ class EpisodeMonitor(VectorWrapper):
         episodes: the last ``keep`` episodes, oldest first: dicts with "return", "length" (steps),
             "seconds" (wall time from first to last observation), "row", and the info keys.
         n_episodes: number of episodes that have ended.
+
+    Raises:
+        ValueError: the file has other columns.
     """
 
     def __init__(
@@ -48,9 +51,21 @@ class EpisodeMonitor(VectorWrapper):
         self.episodes: deque[dict[str, float]] = deque(maxlen=whole_number("keep", keep, least=1))
         self.filename = None if filename is None else Path(filename)
         self.info_keys = tuple(info_keys)
+        self._check_columns()
         self.n_episodes = 0
         self._return, self._length = np.zeros(self.n), np.zeros(self.n, np.int64)
         self._start = np.zeros(self.n)
+
+    def _check_columns(self) -> None:
+        if self.filename is None or not self.filename.exists():
+            return
+        with self.filename.open(newline="") as file:
+            found = next(csv.reader(file), None)
+        if found not in (None, [*COLUMNS, *self.info_keys]):
+            raise ValueError(
+                f"{self.filename} must have the columns {[*COLUMNS, *self.info_keys]} of this "
+                f"monitor, got {found}. Give another filename, or the same info_keys."
+            )
 
     def _begin(self, observation: Elements, rows: Rows) -> Any:
         self._return[rows] = 0.0

@@ -80,7 +80,7 @@ class FrameStack(VectorWrapper):
     ) -> None:
         super().__init__(env)
         space = self.env.observation_space
-        self.num_stack = whole_number("num_stack", num_stack, least=1)
+        self.num_stack = num_stack = whole_number("num_stack", num_stack, least=1)
         if padding not in ("zero", "repeat"):
             raise ValueError(f"padding={padding!r} must be 'zero' or 'repeat'.")
         if composite_of(space) is not None or (not space.shape and not new_axis):
