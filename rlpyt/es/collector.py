@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 from rlpyt.envs.traj_info import raw_reward
-from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.collectors import Collector
 from rlpyt.samplers.env_batch import is_batch
-from rlpyt.samplers.traj_stats import BatchTrajStats
+from rlpyt.samplers.traj_stats import BatchTrajStats, are_stock, copier
 from rlpyt.utils.buffer import leaves_of
 
 
@@ -43,8 +42,8 @@ class PopulationCollector(Collector):
     def _watch_trajectories(self, traj_infos: list[Any]) -> None:
         """Process complete batches for the default TrajInfo, single steps for other classes."""
         self._stats = None
-        default = all(type(info) is TrajInfo for info in traj_infos)
-        self.rollout.watch = None if default else self._watch_step
+        self._own = copier(traj_infos)
+        self.rollout.watch = None if are_stock(traj_infos) else self._watch_step
         self.traj_infos = traj_infos
 
     def collect_batch(
