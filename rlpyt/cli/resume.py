@@ -171,7 +171,7 @@ class RequireRemainingSteps(Hook):
         """Check that steps or an evaluation remain.
 
         Raises:
-            RunComplete: it does not.
+            RunComplete: neither remains.
         """
         if not runner.has_something_left:
             raise RunComplete(

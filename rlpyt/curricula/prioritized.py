@@ -124,7 +124,10 @@ class PrioritizedLevelReplay(Curriculum):
             ValueError: the score is NaN or infinite.
         """
         if not np.isfinite(result.score):
-            raise ValueError(f"score={result.score} of task {task} must be a finite number.")
+            raise ValueError(
+                f"score={result.score} of task {task} must be a finite number. Correct the score, "
+                "or the values that it reads."
+            )
         rate = self.score_rate if self.seen[task] else 1.0
         self.scores[task] += rate * (result.score - self.scores[task])
         self.seen[task] = self.begun[task] = True

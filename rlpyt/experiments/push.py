@@ -215,7 +215,7 @@ def _check_paths(described: Mapping[str, Any], file: str) -> None:
     """
     for name, value in leaves(described):
         text = value if isinstance(value, str) else ""
-        within = re.search(r"(^|[=:,\s])/\w", text) or re.search(r"\./\w", name)  # also of a key
+        within = re.search(r"(^|[=:])/\w", text) or re.search(r"\.(/\w.*)$", name)  # or a key
         absolute = text.startswith(("~", "file:")) or PureWindowsPath(text).is_absolute()
         if absolute or within or f"{Path.home()}/" in text:
             raise ValueError(

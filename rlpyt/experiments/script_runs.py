@@ -278,7 +278,7 @@ class _NewSteps(Hook):
         self.path, self.n_steps = path, n_steps
 
     def on_start(self, runner: Any) -> None:
-        """Write it into parts.json, which stays signed if it was."""
+        """Write the number of steps into parts.json, which stays signed if it was."""
         parts = read_json(self.path, "the description of a run", SCHEMA)
         if parts["runner"]["kwargs"]["n_steps"] == self.n_steps or not runner.has_something_left:
             return

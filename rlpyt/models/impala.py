@@ -105,7 +105,7 @@ def build_convolutions(encoder: str | Mapping[str, Any], image_shape: Sequence[i
         image_shape: (C, H, W).
 
     Raises:
-        ValueError: there is no kind.
+        ValueError: ``encoder`` has no kind.
         UnknownName: there is no such kind.
     """
     kwargs = dict(encoder) if isinstance(encoder, Mapping) else {"kind": encoder}

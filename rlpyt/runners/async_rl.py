@@ -99,13 +99,13 @@ class AsyncRlBase(MinibatchRlBase):
         check_range("rank_timeout_s", rank_timeout_s, 0, open_low=True)
         self.rank_timeout_s = rank_timeout_s
         self.max_lead = None if max_lead is None else whole_number("max_lead", max_lead, 0)
+
+    def reset_progress(self) -> None:
+        """Forget the progress of an earlier ``train``."""
+        super().reset_progress()
         self.pipeline: Any = None  # a ``BatchPipeline`` after startup
         self._replay_writer: Any = None  # a ``ChildGroup``, if there is a replay
         self.optimizers: Any = None  # ``Optimizers`` after startup
-
-    def begin_anew(self) -> None:
-        """Forget the progress of an earlier ``train``."""
-        super().begin_anew()
         self.opt_itr = 0  # calls of ``optimize_agent``
         self._calls_due = 0  # by the replay ratio
         self._n_to_skip = 0  # batches to receive without updates, to catch up with the sampler
@@ -120,7 +120,7 @@ class AsyncRlBase(MinibatchRlBase):
         Returns:
             Number of iterations.
         """
-        self.begin_anew()
+        self.reset_progress()
         affinity = split_affinity(self.affinity)
         hardware = [Hardware.of(entry) for entry in affinity["optimizer"]]
         self._sampler_hardware = self.sampler.sampler_hardware(affinity["sampler"])

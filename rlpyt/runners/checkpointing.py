@@ -48,7 +48,7 @@ class CheckpointedRunner(BaseRunner):
         itr, start_itr: current iteration, and the first one of this process.
         saved_itr: iteration of the newest checkpoint, -1 before the first.
         has_started: True from the first evaluation or iteration on.
-        sampling: True unless the sampler is known to have nothing to do.
+        in_iteration: False if the sampler is known to be between two complete iterations.
         updating: True while training on a batch, when agent and algorithm may be half updated.
         checkpoint_error: error of the last checkpoint, or ``None``.
         before_evaluation: state to save during an evaluation, or ``None``.
@@ -71,14 +71,14 @@ class CheckpointedRunner(BaseRunner):
         # Absolute, since environments may change the working directory.
         self.checkpoint_dir = None if checkpoint_dir is None else os.path.abspath(checkpoint_dir)
         self.resume_from = None if resume_from is None else os.path.abspath(resume_from)
-        self.begin_anew()
+        self.reset_progress()
 
-    def begin_anew(self) -> None:
+    def reset_progress(self) -> None:
         """Forget the progress of an earlier ``train``."""
         self.state = RunState()
         self.itr, self.start_itr, self.saved_itr = -1, 0, -1
         self.has_started = self.updating = False
-        self.sampling = True
+        self.in_iteration = True
         self.checkpoint_error: checkpoint.CheckpointError | None = None
         self.before_evaluation: dict[str, Any] | None = None
 
@@ -378,8 +378,8 @@ class CheckpointedRunner(BaseRunner):
             error.add_note(f"Checkpoint after iteration {self.state.itr} in {saved}.")
 
     def _state_after_failure(self) -> dict[str, Any]:
-        """Return what of the state an evaluation changes, without the environments if lost."""
-        if not self.sampling:  # for example, a hook has failed
+        """Return the state of sampler and random generators; without lost environments."""
+        if not self.in_iteration:  # for example, a hook has failed
             with contextlib.suppress(Exception):
                 return self._changed_by_evaluation()
         lost = {"stations": [], "kind": [], **self.sampler.lasting_state()}
@@ -393,7 +393,7 @@ class CheckpointedRunner(BaseRunner):
     def _save_after_failure(self) -> Any:
         """Save a checkpoint; return its path, or ``None``.
 
-        After a failure in sampling, the environments are lost, and a resumed run starts new
+        After a failure in an iteration, the environments are lost, and a resumed run starts new
         episodes. After one in an evaluation, their state before the evaluation is saved instead and
         the resumed run repeats the evaluation.
         """

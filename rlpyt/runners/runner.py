@@ -135,9 +135,9 @@ class MinibatchRlBase(CheckpointedRunner):
         self.min_itr_learn = self.algo.min_itr_learn
         self._signals = StopSignals()
 
-    def begin_anew(self) -> None:
+    def reset_progress(self) -> None:
         """Forget the progress of an earlier ``train``, and its requests to stop."""
-        super().begin_anew()
+        super().reset_progress()
         self.stopping = False  # a hook has requested to stop after this iteration
         self._warned_of_unfinished = False
 
@@ -153,7 +153,7 @@ class MinibatchRlBase(CheckpointedRunner):
         Returns:
             Number of iterations.
         """
-        self.begin_anew()
+        self.reset_progress()
         layout = self.sampler.layout
         groups = 1 if layout is None else layout.groups
         hardware = Hardware.of(self.affinity, self.sampler.batch_spec.B, groups)
@@ -380,9 +380,8 @@ class MinibatchRlBase(CheckpointedRunner):
         """Sample, optimize, and keep statistics."""
         self.state.clock.switch("sampling")
         self.agent.sample_mode(itr)
-        self.sampling = True
+        self.in_iteration = True
         samples, traj_infos = self.sampler.obtain_samples(itr)
-        self.sampling = False
         if self.sampler.interrupted:
             self.algo.interrupt()
         self.state.clock.switch("optimizing")
@@ -391,7 +390,7 @@ class MinibatchRlBase(CheckpointedRunner):
         self.algo.apply_schedule(itr)
         opt_info = self.algo.optimize_agent(itr, samples)
         self.store_diagnostics(itr, traj_infos, opt_info)
-        self.state.itr, self.updating = itr, False
+        self.state.itr, self.updating, self.in_iteration = itr, False, False
 
     def share_settings(self) -> None:
         """Send settings that hooks have changed to the other ranks, if there are any."""
@@ -462,6 +461,7 @@ class MinibatchRlBase(CheckpointedRunner):
             pin(self._cpus_before)
         if self._threads_before is not None:
             torch.set_num_threads(self._threads_before)
+        self._cpus_before = self._threads_before = None
 
     @cached_property
     def pbar(self) -> ProgBarCounter:

@@ -114,6 +114,8 @@ class Sampler(BaseSampler):
 
             warn_if_untiled(self.agent)
         self.examples, self.slots = examples, slots
+        self._task_flow = self._worker_faults = None  # of an earlier run, as is this method:
+        vars(self).pop("_note_interruption", None)
         try:
             self._build(
                 Hardware.of(affinity, self.batch_spec.B, self.layout.groups),

@@ -323,6 +323,7 @@ class TensorWorker:
         eval_deterministic: take the most likely actions in evaluation.
         n_first_steps: steps to take before the first batch.
         first_rank: global rank of the first row.
+        n_eval: number of evaluation environments.
     """
 
     collector: TensorCollector
@@ -331,6 +332,7 @@ class TensorWorker:
     eval_deterministic: bool
     n_first_steps: int
     first_rank: int
+    n_eval: int
     eval_collector: TensorCollector | None = None
     agent_inputs = traj_infos = None
     _itr = 0
@@ -388,7 +390,8 @@ class TensorWorker:
         if not has_state:
             warn_of_lost_state(env, "A resumed run starts new episodes.")
         elif (own := self.eval_collector) is not None:
-            evaluation = {"env": own.envs.env.state_dict(), "noise": own.noise.state_dict()}
+            state = {"env": own.envs.env.state_dict(), "noise": own.noise.state_dict()}
+            evaluation = {"n": own.envs.n, **state}
         return {
             "envs": [env.state_dict() if has_state else None],
             "evaluation": evaluation,
@@ -413,7 +416,8 @@ class TensorWorker:
         self.collector.envs.env.load_state_dict(saved)
         self.collector.load_state_dict(state["collector"])
         load_agent_memory(self.agent, state["agent"])
-        if (evaluation := state.get("evaluation")) is not None:
+        evaluation = state.get("evaluation")
+        if evaluation is not None and evaluation["n"] == self.n_eval:
             self.eval_collector = self.make_eval()
             self.eval_collector.envs.env.load_state_dict(evaluation["env"])
             self.eval_collector.noise.load_state_dict(evaluation["noise"])
@@ -526,7 +530,9 @@ class TensorSampler(Sampler):
         quota = None if total is None or not n_eval else -(-total // n_eval)
         first_steps = self.max_decorrelation_steps
         deterministic = self.eval_deterministic
-        worker = TensorWorker(training, make_eval, quota, deterministic, first_steps, first_rank)
+        worker = TensorWorker(
+            training, make_eval, quota, deterministic, first_steps, first_rank, n_eval
+        )
         self._worker_group = InProcess(worker, self._surroundings)
         self._finalizer = self._worker_group.shutdown
         ranks = list(range(first_rank, first_rank + B))

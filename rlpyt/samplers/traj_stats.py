@@ -25,8 +25,8 @@ def are_stock(traj_infos: Iterable[Any]) -> bool:
 
 
 def copier(traj_infos: Iterable[Any]) -> Callable[[Any], Any]:
-    """Return a function that copies what other classes may keep: records are overwritten."""
-    if are_stock(traj_infos):
+    """Return a function that copies what users' classes may keep: records are overwritten."""
+    if all(type(info).__module__.startswith("rlpyt.") for info in traj_infos):
         return lambda seen: seen
     return lambda seen: buffer_func(seen, lambda leaf: leaf.copy())
 

@@ -79,7 +79,7 @@ class _Case(Case):
         self.changes_samples = any(limit is not None for limit in limits)
 
     def _open(self, check: str) -> bool:
-        """Return True if likelihoods are not those of samples, so that this cannot be checked."""
+        """Report an open check, and return True, if likelihoods are not those of samples."""
         if self.changes_samples:
             self.report.open(check, "samples are clipped or squashed: drawn values are not known")
         return self.changes_samples

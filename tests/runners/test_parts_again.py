@@ -16,6 +16,8 @@ from rlpyt.runners.hooks import Hook
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.runners.sync_rl import SyncRl
 from rlpyt.samplers.async_.cpu_sampler import AsyncCpuSampler
+from rlpyt.samplers.async_.serial_sampler import AsyncSerialSampler
+from rlpyt.samplers.parallel.gpu.sampler import GpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from tests.faulty import FaultyEnv
 
@@ -102,9 +104,10 @@ def test_faults_are_counted_from_zero_again():
     assert counts[2:] == counts[:2] and counts[0] == 0 < counts[1]
 
 
-def test_ranks_are_started_for_a_sampler_that_has_run():
-    sampler = serial()
-    runner_of(sampler=sampler).train()
+@pytest.mark.parametrize("Sampler", [SerialSampler, GpuSampler])
+def test_ranks_are_started_for_a_sampler_that_has_run(Sampler):
+    sampler = Sampler(CountEnv, {}, **PLACES, on_fault="restart")
+    runner_of(sampler=sampler, affinity=dict(n_workers=1, set_affinity=False)).train()
     runner = runner_of(SyncRl, sampler=sampler, affinity=2, n_steps=16 * N_ITR)
     runner.train()
     assert runner.itr == N_ITR - 1
@@ -114,8 +117,39 @@ def test_asynchronous_runs_take_parts_that_have_run():
     algo = DQN(min_steps_learn=16, batch_size=8, replay_size=200, replay_ratio=1)
     parts = dict(algo=algo, agent=mlp(DqnMlpAgent), sampler=AsyncCpuSampler(CountEnv, {}, **PLACES))
     affinity = dict(sampler=dict(n_workers=1, set_affinity=False), optimizer={})
-    updates = []
-    for _ in range(2):
-        AsyncRl(**parts, n_steps=64, affinity=affinity).train()
+    runner, updates = AsyncRl(**parts, n_steps=64, affinity=affinity), []
+    for again in (runner, runner, AsyncRl(**parts, n_steps=64, affinity=affinity)):
+        again.train()
         updates.append(algo.update_counter)
     assert np.min(updates) > 0
+
+
+def test_faults_may_be_healed_in_one_run_and_not_in_the_next():
+    sampler = serial(on_fault="restart")
+    for on_fault in (sampler.on_fault, None):
+        sampler.on_fault = on_fault
+        sampler.initialize(mlp(), seed=0)
+        sampler.obtain_samples(0)
+        sampler.shutdown()
+
+
+@pytest.mark.parametrize("n", [(1, 2), (2, 1)])
+def test_asynchronous_samplers_resume_with_another_number_of_processes(n):
+    states, counts = [], []
+    for processes in n:
+        sampler = AsyncSerialSampler(
+            FaultyEnv, dict(at=3), **PLACES, on_fault=dict(env_error="restart_env", backoff_s=0.01)
+        )
+        sampler.async_initialize(mlp(), seed=0)
+        sampler.initialize([dict(set_affinity=False)] * processes)
+        try:
+            if states:
+                assert not sampler.load_state_dict(states[0])
+                counts.append(sum(x["EnvRestarts"] for x in sampler._call("statistics")))
+                sampler.start_anew(1)
+            sampler.obtain_samples(0)
+            states.append(sampler.state_dict())
+            counts.append(sampler.statistics()["EnvRestarts"])
+        finally:
+            sampler.shutdown()
+    assert 0 < counts[0] == counts[1] < counts[2]

@@ -270,7 +270,7 @@ class DqnAgent(EpsilonGreedyAgentMixin):
         Raises:
             ValueError: the state has other networks than this agent.
         """
-        if state_dict.keys() != {"model", "target"}:
+        if {"model", "target"} - state_dict.keys():
             raise ValueError(
                 "the state must have the networks of this agent, ['model', 'target'], got "
                 f"{sorted(state_dict)}."

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -71,17 +72,11 @@ class DDPG(QpgAlgo):
     mu_optimizer: ClassVar[Any] = AssignableProperty(lambda algo: algo.steps["mu"].optimizer)
     q_optimizer: ClassVar[Any] = AssignableProperty(lambda algo: algo.steps["q"].optimizer)
 
-    _mask: tuple[None, ...] = ()  # argument ``valid`` of overrides that require it
+    _q_mask: tuple[None, ...] = ()  # argument ``valid`` of overrides that require it
+    _mu_mask: tuple[None, ...] = ()
 
     def _add_steps(self) -> None:
-        for loss in (self.q_loss, self.mu_loss):
-            valid = inspect.signature(loss).parameters.get("valid")
-            if valid is not None and valid.default is inspect.Parameter.empty:
-                self._mask = (None,)
-                warnings.warn(
-                    f"{type(self).__name__}.{loss.__name__} gets valid=None, as in rlpyt (2019): "
-                    "all samples count. Give it a default, valid=None."
-                )
+        self._q_mask, self._mu_mask = map(_required_mask, (self.q_loss, self.mu_loss))
         agent = self.agent
         mu = self.network("mu", agent.model, agent.mu_parameters())
         q = self.network("q", agent.q_model, agent.q_parameters(), rate="q_learning_rate")
@@ -91,14 +86,14 @@ class DDPG(QpgAlgo):
     def update(self, batch: NamedArrayTuple) -> tuple[tuple[Any, ...], torch.Tensor]:
         """Take a step with the critic, then with the policy; see `ReplayAlgo.update`."""
         steps = self.steps_of(batch, ["q_model"], ["target_q_model", "target_model"])
-        q_loss = self.compiled(self.q_loss)(steps, *self._mask)
+        q_loss = self.compiled(self.q_loss)(steps, *self._q_mask)
         td_abs_errors = self._td_abs_errors()
         q_grad_norm = self.steps["q"](q_loss)
         mu_loss = mu_grad_norm = None
         if not self.skips_policy:
             with frozen(self.agent.q_model):
                 steps = self.steps_of(batch, ["model", "q_model"])
-                mu_loss = self.compiled(self.mu_loss)(steps, *self._mask)
+                mu_loss = self.compiled(self.mu_loss)(steps, *self._mu_mask)
             mu_grad_norm = self.steps["mu"](mu_loss)
         return (mu_loss, q_loss, mu_grad_norm, q_grad_norm), td_abs_errors
 
@@ -148,3 +143,15 @@ class DDPG(QpgAlgo):
                 "absolute TD errors [B]."
             )
         return errors
+
+
+def _required_mask(loss: Callable[..., Any]) -> tuple[None, ...]:
+    """Return the argument ``valid`` for a loss that requires it, as in rlpyt (2019); warn then."""
+    valid = inspect.signature(loss).parameters.get("valid")
+    if valid is None or valid.default is not inspect.Parameter.empty:
+        return ()
+    warnings.warn(
+        f"{loss.__qualname__} gets valid=None, as in rlpyt (2019): all samples count. Give it a "
+        "default, valid=None."
+    )
+    return (None,)

@@ -61,7 +61,9 @@ class InfoReader:
             return zeros
         array = np.asarray(value)
         if array.dtype == object and array.shape == zeros.shape:  # None in some rows
-            array = np.array([0 if x is None else x for x in array.flat]).reshape(array.shape)
+            known = [0 if x is None else x for x in array.flat]
+            if all(isinstance(x, bool | int | float | np.generic) for x in known):
+                array = np.array(known).reshape(array.shape)
         if array.shape != zeros.shape or array.dtype.kind not in "biuf":
             raise ValueError(
                 f"info entry {key!r} has shape {array.shape} and dtype {array.dtype}, expected "

@@ -269,15 +269,23 @@ class AsyncSamplerMixin(BaseSampler):
     def load_state_dict(self, state: dict[str, Any]) -> bool:
         """Load a state from ``state_dict``; return True if the run resumes exactly.
 
-        With another number of sampler processes it does not, and they share what of the saved ones
-        `Sampler.load_state_dict` loads in any case.
+        With another number of sampler processes it does not: each then loads the running statistics
+        and the curriculum of a saved one, and the first one the counts of faults of all.
         """
         group, hosts = self._running(), state.get("hosts", [])
         if not hosts:
             return False
         n = len(group.processes)
-        given = [(hosts[i % len(hosts)],) for i in range(n)]
-        return all(group.call_each("load_state_dict", given)) and len(hosts) == n
+        if len(hosts) == n:
+            return all(group.call_each("load_state_dict", [(one,) for one in hosts]))
+        faults = [one["faults"] for one in hosts if "faults" in one]
+        total = {"faults": np.sum(faults, 0).tolist()} if faults else {}
+        none = {name: [0] * len(counts) for name, counts in total.items()}
+        given = [
+            ({**hosts[i % len(hosts)], "kind": [], **(none if i else total)},) for i in range(n)
+        ]
+        group.call_each("load_state_dict", given)
+        return False
 
     def start_anew(self, itr: int) -> None:
         """Start new episodes; see `BaseSampler.start_anew`."""
