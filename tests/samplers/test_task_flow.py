@@ -358,7 +358,7 @@ class Forgetful(LevelEnv):
 
 
 def test_episodes_that_a_resume_cuts_are_not_counted_on():
-    """Where one sampler process has a state and another one has none."""
+    """One sampler process has a state, and another one has none."""
 
     def started():
         sampler = AsyncSerialSampler(

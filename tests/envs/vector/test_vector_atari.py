@@ -173,7 +173,7 @@ def test_wrapped_games_are_stepped_through_the_wrapper():
 
 
 def test_rewards_are_those_of_the_id_and_scores_are_kept():
-    """As of single environments: make does not clip, AtariEnv does and tells the score."""
+    """Single environments are the model: make does not clip, AtariEnv does and tells the score."""
     rewards = []
     for mode in (None, "sync"):
         envs = make_vec("ALE/MsPacman-v5", 2, vectorization_mode=mode)
