@@ -29,6 +29,7 @@ from rlpyt.runners.progress import ProgressHook
 from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.context import move_aside
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.progress_csv import read_progress
 from rlpyt.utils.resumption import asked_to_resume
@@ -64,7 +65,7 @@ def main(args: Sequence[str]) -> int:
             return _resume(command)
         except RunDirectoryError:
             # Several processes may have waited, and another one was faster.
-            if not (command.wait and RunLock(command.run).owner()):
+            if not (command.wait and _owners(command.run)):
                 raise
 
 
@@ -116,12 +117,18 @@ def _is_complete(run_dir: Path, options: RunOptions) -> bool:
     return bool(has_evaluation and steps[-1] + batch > options.steps)
 
 
+def _owners(run_dir: Path) -> list[str]:
+    """Return the processes that train in a directory, or in those of a population's runs."""
+    found = [RunLock(path).owner() for path in (run_dir, *members_in(run_dir))]
+    return [owner for owner in found if owner]
+
+
 def _wait_for_owner(run_dir: Path) -> None:
     """Wait until no process trains in a directory."""
-    owner = RunLock(run_dir).owner()
-    if owner:
-        say(f"{run_dir} is in use by {owner}: waiting for its end.")
-    while RunLock(run_dir).owner():
+    owners = _owners(run_dir)
+    if owners:
+        say(f"{run_dir} is in use by {owners[0]}: waiting for its end.")
+    while _owners(run_dir):
         time.sleep(POLL_S)
 
 
@@ -140,6 +147,9 @@ def _resume_members(command: Resume, members: Sequence[Path]) -> int:
     with blaming(command.run, all_trusted):
         if command.complete:
             runs = {path: own for path, own in runs.items() if not _is_complete(path, own)}
+        for path in runs if any(map(rundir.has_checkpoint, members)) else ():
+            if rundir.has_rows(path) and not rundir.has_checkpoint(path):
+                move_aside(path)  # it ended before its first checkpoint, and begins anew
         if runs:
             train_and_evaluate(runs, resume=True)
         else:
@@ -159,7 +169,12 @@ def _resume_script(command: Resume) -> int:
     say(f"Resuming {script.name}, up to {steps:,} steps, in {command.run}")
     rundir.check_files(command.run, links=script.trusted)
     with rundir.showing_how_to_resume(command.run), blaming(script.path, script.trusted):
-        script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
+        try:
+            script.resume(steps, [RequireRemainingSteps(), ProgressHook()])
+        except RunComplete:
+            if not (command.complete or asked_to_resume(command.run)):
+                raise
+            say(f"{command.run} is complete: it has all its {steps:,} steps.")
     say(f"Next: {rundir.program()} eval {quote(str(command.run))} --episodes 100")
     return 0
 

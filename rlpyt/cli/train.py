@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import re
 import sys
 import warnings
@@ -43,6 +42,7 @@ from rlpyt.runners.progress import ProgressHook
 from rlpyt.samplers.fault_policy import as_policy
 from rlpyt.utils import torchrun
 from rlpyt.utils.logging.console import say
+from rlpyt.utils.logging.context import move_aside
 from rlpyt.utils.logging.lock import RunLock
 from rlpyt.utils.names import DIFFERENCES, OTHER_NAMES, flattened
 from rlpyt.utils.recorded import describe, has_marks, rebuild
@@ -150,17 +150,15 @@ def _resumed(args: Sequence[str], options: RunOptions, seeds: Sequence[int] | No
     run_dir = given_directory(given)
     if given is None or run_dir is None:
         raise UsageError("--resume auto requires --run-dir: the same one at each start.")
-    if has_checkpoint(run_dir) or members_in(run_dir):
+    if any(map(has_checkpoint, (run_dir, *members_in(run_dir)))):
         flags = [(flag, _early_flag(flag, args)) for flag in ("--steps", "--device")]
         kept = [text for flag, value in flags if value is not None for text in (flag, value)]
         if torchrun.is_first():
             _warn_of_changed_flags(run_dir, options, seeds)
         return resume.main([given, *kept, "--complete"])
-    owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
-    if has_rows(run_dir) and not owner:
-        n = next(n for n in itertools.count(1) if not Path(f"{run_dir}.{n}").exists())
-        run_dir.rename(f"{run_dir}.{n}")
-        say(f"{run_dir} has no checkpoint: it is moved to {run_dir}.{n}, and a new run starts.")
+    for path in (run_dir, *members_in(run_dir)) if torchrun.is_first() else ():
+        if has_rows(path) and not RunLock(path).owner():
+            move_aside(path.absolute())
     return None
 
 

@@ -113,7 +113,7 @@ class Config:
         samples, conditions = self._of(Sample), self._of(Condition)
         configs: list[dict[str, Any]] = []
         for cell in [cell for _ in range(self.num_sample) for cell in cells]:
-            config = {**self.items, **own_containers(cell)}
+            config = own_containers({**self.items, **cell})
             config |= {
                 key: sample.f(rng) if _needs_argument(sample.f) else sample.f()
                 for key, sample in samples.items()

@@ -26,7 +26,7 @@ from rlpyt.experiments.build import build_algo
 from rlpyt.experiments.finish import save_evaluation
 from rlpyt.experiments.options import CONFIG, RunOptions
 from rlpyt.experiments.run import train
-from rlpyt.experiments.rundir import has_checkpoint, program
+from rlpyt.experiments.rundir import has_checkpoint, has_rows, program
 from rlpyt.experiments.settings import with_settings
 from rlpyt.replays.memory import FORCE, ReplayTooLarge
 from rlpyt.runners.hooks import Hook
@@ -292,7 +292,8 @@ def train_population(
             text = f"Training {len(runs)} agents, {options.title}, for {{steps}} steps each in "
             text += f"{path.parent}; progress of {path.name}:"
             own = [ProgressHook(announcement=text), *own]
-        population.add(path, in_this_process(options), own, bool(hooks), resume, finish)
+        continues = resume and (has_rows(path) or has_checkpoint(path))
+        population.add(path, in_this_process(options), own, bool(hooks), continues, finish)
     members, joining = [*population.joining], population.joining
     run_in_lockstep(members, population.answer)
     failed, stopped = {}, None

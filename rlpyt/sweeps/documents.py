@@ -41,7 +41,7 @@ def read_document(path: Path) -> tuple[Any, Lines]:
     try:
         lines = Lines()
         if path.suffix == ".toml":
-            content = tomllib.loads(text)
+            content = json.loads(json.dumps(tomllib.loads(text), default=str))  # dates as in YAML
         elif path.suffix == ".json":
             content = json.loads(text, object_pairs_hook=_unique)
         else:

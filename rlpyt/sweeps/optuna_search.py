@@ -50,8 +50,9 @@ class OptunaSearch(Source):
             self._jobs[job.job.settings[TRIAL]].append(job)
         self._next_job = max((job.job.number for job in sweep.jobs()), default=-1) + 1
         steps = None
-        if spec.script is None:  # the same for any values
-            values = {key: draw.values[0] for key, draw in spec.sample.items()}
+        if spec.script is None:  # the same for any values, which need not be valid together
+            needed = [key for key in ("algo_name", "env") if key in spec.sample]
+            values = {key: spec.sample[key].values[0] for key in needed}
             steps = run_options(spec, setting_for(spec, values, "any")).steps
         self._storage, self.study = open_study(sweep, search, steps)
         self._over: dict[int, dict[int, State]] = defaultdict(dict)  # trial -> job -> final state

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from rlpyt.sweeps.directory import About, SweepDirectory
+from rlpyt.sweeps.directory import ABOUT, About, SweepDirectory
 from rlpyt.sweeps.executors import Executor, build_executor
 from rlpyt.sweeps.jobs import Job
 from rlpyt.sweeps.launcher import Launcher, Source, SourceError
@@ -50,7 +50,10 @@ def launch(
         FileExistsError: the directory holds a sweep.
         ValueError, ImportError: hardware or executor are not available; nothing is written.
     """
-    beside = {} if file is None else {file.name: file.read_bytes()}
+    beside = {}
+    if file is not None:
+        name = f"file_{file.name}" if file.name == ABOUT else file.name
+        beside = {name: file.read_bytes()}
     about = replace(about, made_by=command_line(), file_name="".join(beside))
     hardware = _hardware(about)
     return _run(launcher_of(SweepDirectory.create(directory, about, jobs, beside), hardware, say))

@@ -104,7 +104,7 @@ def with_start(value: Any, start: Any) -> Any:
         value: value of a setting.
         start: the value that it replaces: the initial value, or a schedule that begins with it.
     """
-    if value not in (*SHAPES,):
+    if not (isinstance(value, str) and value in SHAPES):
         return value
     if isinstance(start, str | list | tuple) and start not in (*SHAPES,):
         start = schedule_of("start", start)(0.0)

@@ -833,12 +833,52 @@ def test_a_run_without_checkpoint_is_started_anew(tmp_path, capsys):
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     (run_dir / "progress.csv").write_text("a,b\n1,2\n")
-    assert same_command(run_dir, "--steps", "32") == 0
+    with pytest.warns(UserWarning, match=f"moved to {run_dir}.1"):
+        assert same_command(run_dir, "--steps", "32") == 0
     assert (tmp_path / "run.1" / "progress.csv").read_text() == "a,b\n1,2\n"
-    assert f"moved to {run_dir}.1" in capsys.readouterr().out
     assert (run_dir / "evaluation.json").exists()
     assert rlpyt_command("train", "ppo", "CartPole-v1", "--resume", "auto") == 2
     assert "--run-dir" in capsys.readouterr().err
+
+
+def test_the_working_directory_can_be_that_of_a_run_without_checkpoint(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    Path("progress.csv").write_text("a,b\n1,2\n")
+    with pytest.warns(UserWarning, match="moved to"):
+        assert same_command(".", "--steps", "32") == 0
+    assert Path("evaluation.json").exists()
+    assert (tmp_path / "run.1" / "progress.csv").read_text() == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize("kept", [(), (0,)])
+def test_runs_of_a_population_without_checkpoint_are_started_anew(tmp_path, kept):
+    runs, flags = tmp_path / "runs", ("--steps", "32", "--seeds", "0,1")
+    assert same_command(runs, *flags) == 0
+    whole = [rlpyt.load(runs / f"seed_{seed}").agent.state_dict() for seed in (0, 1)]
+    for seed in {0, 1} - {*kept}:
+        shutil.rmtree(runs / f"seed_{seed}" / "checkpoint")
+        (runs / f"seed_{seed}" / "params.pkl").unlink()
+        (runs / f"seed_{seed}" / "evaluation.json").unlink()
+    with pytest.warns(UserWarning, match="moved to"):
+        assert same_command(runs, *flags) == 0
+    for seed, state in enumerate(whole):
+        again = rlpyt.load(runs / f"seed_{seed}").agent.state_dict()
+        assert all(torch.allclose(value, again[name]) for name, value in state.items())
+        assert (runs / f"seed_{seed}" / "evaluation.json").exists()
+        assert (runs / f"seed_{seed}.1").exists() == (seed not in kept)
+
+
+def test_resume_waits_for_the_runs_of_a_population(tmp_path, capsys, monkeypatch):
+    for seed in (0, 1):
+        (tmp_path / f"seed_{seed}").mkdir()
+        (tmp_path / f"seed_{seed}" / "config.json").touch()
+    owners = iter(["", "", "pid 1", "", "pid 1"])
+    monkeypatch.setattr(RunLock, "owner", lambda lock: next(owners, ""))
+    monkeypatch.setattr(resume, "POLL_S", 0)
+    assert rlpyt_command("resume", str(tmp_path), "--wait") == 2  # the files are empty
+    assert next(owners, None) is None
+    assert "in use by pid 1: waiting" in capsys.readouterr().out
 
 
 def test_resume_waits_for_the_process_that_trains(tmp_path, capsys, monkeypatch):

@@ -367,6 +367,15 @@ def test_the_command_line_reads_as_it_was_typed(argv, typed, monkeypatch):
     assert command_line() == typed
 
 
+def test_a_file_named_as_that_of_the_queue_is_kept(tmp_path):
+    file = tmp_path / "sweep.json"
+    (tmp_path / "s.py").touch()
+    file.write_text('{"script": "s.py", "slots": "1cpu_1cpr_0saf"}')
+    assert rlpyt_command("sweep", file, "--dir", tmp_path / "runs") == 0
+    sweep = SweepDirectory(tmp_path / "runs")
+    assert (sweep.queue / sweep.about.file_name).read_bytes() == file.read_bytes()
+
+
 def test_a_sweep_of_rlpyt_train_has_the_options_of_its_file(tmp_path):
     file = tmp_path / "tiny.yaml"
     file.write_text(

@@ -73,10 +73,12 @@ def test_seeded_samples_repeat_and_leave_global_streams_alone():
     assert first[0]["drawn"] == 3
 
 
-def test_configurations_share_no_grid_value():
-    first, second = Config({"g": Grid([[1], [2]]), "h": Grid([{"a": [0]}])}).make_configs()
+def test_configurations_share_no_value():
+    items = {"g": Grid([[1], [2]]), "h": Grid([{"a": [0]}]), "net": {"sizes": [64]}}
+    first, second = Config(items).make_configs()
     first["h"]["a"].append(1)
-    assert second["h"] == {"a": [0]}
+    first["net"]["sizes"].append(1)
+    assert second["h"] == {"a": [0]} and second["net"] == items["net"] == {"sizes": [64]}
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_a_resumed_script_is_the_uninterrupted_one(Sampler, tmp_path, capsys):
     assert status == 0 and f"of {steps} steps" in capsys.readouterr().out
     table = (tmp_path / "b" / "progress.csv").read_bytes()
     assert rlpyt_command("resume", str(tmp_path / "b")) == 2  # has all its steps
+    assert rlpyt_command("resume", str(tmp_path / "b"), "--complete") == 0
     assert rlpyt_command("resume", str(tmp_path / "b"), "--steps", "64") == 2
     assert (tmp_path / "b" / "progress.csv").read_bytes() == table
     assert script_runs.ScriptRun(tmp_path / "b").trusted

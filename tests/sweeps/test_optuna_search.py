@@ -154,6 +154,16 @@ def test_trials_with_invalid_settings_are_not_counted(tmp_path):
     assert states(sweep).count(FAIL) == n_lost
 
 
+def test_the_first_values_need_not_be_valid(tmp_path):
+    path = tmp_path / "search.yaml"
+    path.write_text(
+        "train: ppo\nenv: CartPole-v1\noptions: {steps: 1000}\n"
+        "sample: {algo.learning_rate: {uniform: [0, 0.01]}}\nsearch: {trials: 1}\n"
+    )
+    study = source(sweep_at(tmp_path / "sweep", path))
+    assert 0 < study.next(study.sweep).job.settings["algo.learning_rate"] < 0.01
+
+
 def test_median_pruning_ends_all_seeds_of_a_trial(tmp_path):
     search = "{trials: 4, startup_trials: 3, warmup_steps: 200}"
     sweep = sweep_at(tmp_path / "sweep", write_file(tmp_path, search=search, seeds=3))

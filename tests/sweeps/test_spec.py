@@ -90,6 +90,12 @@ def test_yaml_json_and_toml_give_the_same_spec(file):
     assert from_json == yaml_is_more_than_json == read_spec(file(toml, "c.toml"))
 
 
+def test_dates_of_toml_are_texts_as_in_yaml(file):
+    file("", "s.py")
+    spec = read_spec(file('script = "s.py"\n[grid]\nk = [2024-01-02, 1, inf]\n', "c.toml"))
+    assert spec.grid["k"] == ["2024-01-02", 1, float("inf")]
+
+
 def test_scalars_follow_yaml_1_2(file):
     file("", "s.py")
     values = "[1e-3, 1E5, -2.5e+3, .5, 1_000, 0x1F, 010, .inf, no, on, 1:30, 2024-01-02, ~, true]"

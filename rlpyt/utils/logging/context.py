@@ -169,7 +169,7 @@ def run_context(
         remove_leftovers(run_dir)
         progress = run_dir / "progress.csv"
         if not resume and progress.exists() and progress.stat().st_size > 0:
-            _move_aside(run_dir)
+            move_aside(run_dir)
         logger.set_snapshot_mode(snapshot_mode)
         logger.set_snapshot_dir(run_dir)
         logger.add_text_output(run_dir / "debug.log")
@@ -197,7 +197,7 @@ def run_context(
                 tracker.end(failed)
 
 
-def _move_aside(run_dir: Path) -> None:
+def move_aside(run_dir: Path) -> None:
     """Move the results of an earlier run to a directory with the next free number.
 
     Files and directories that rlpyt does not write stay, and so does the lock, which is held.
