@@ -20,6 +20,7 @@ from rlpyt.algos.precision import warn_of_slow_precision
 from rlpyt.algos.returns import valid_from_done
 from rlpyt.algos.reward_normalizer import RewardNormalizer
 from rlpyt.algos.untrained import warn_of_untrained
+from rlpyt.algos.update_schedule import UpdateSchedule
 from rlpyt.envs.base import BatchSpec
 from rlpyt.errors import NonFiniteError
 from rlpyt.models.utils import module_not_finite, unwrap_ddp
@@ -38,6 +39,16 @@ from rlpyt.utils.names import warn_if_meant
 from rlpyt.utils.recorded import Recorded
 from rlpyt.utils.schedules import Decay, Piecewise, schedule_of
 from rlpyt.utils.seed import torch_state
+
+
+class _StepOfOwnOptimizer:
+    """``gradient_step`` of a subclass whose own ``initialize`` has only made ``optimizer``."""
+
+    def __get__(self, algo: Any, cls: type | None = None) -> Any:
+        if algo is None or algo.optimizer is None:
+            return None
+        algo.adopt_optimizer()
+        return algo.gradient_step
 
 
 class RlAlgorithm(Recorded):
@@ -95,7 +106,7 @@ class RlAlgorithm(Recorded):
     update: Any  # method that trains on one batch
     mid_batch_reset: bool
     void_rows = False
-    gradient_step: Any = None
+    gradient_step: Any = _StepOfOwnOptimizer()
     optimizer: Any = None  # optimizer of ``gradient_step``, or a custom one
 
     # Hyperparameters that ``optim_initialize`` and other methods read; subclasses may declare them.
@@ -117,6 +128,7 @@ class RlAlgorithm(Recorded):
             recorded=UpdateRecord(),
             schedules={},
             changes={},
+            schedule=UpdateSchedule(),
             _watched={*declared(cls)},
             _followers={},
             _fixed={},
@@ -267,6 +279,19 @@ class RlAlgorithm(Recorded):
         """Prepare for training in an asynchronous run, without the optimizer; return the replay."""
         raise NotImplementedError(f"{type(self).__name__} does not run asynchronously.")
 
+    # Algorithms with a replay that are not `ReplayAlgo`, in asynchronous runs
+
+    n_void = batches_in_replay = 0
+    new_priority = 1.0
+
+    def updates_due(self, n_steps: int) -> float:
+        """Return the number of updates for this many environment steps."""
+        return float(self.replay_ratio) * n_steps / self.batch_size  # type: ignore[attr-defined]
+
+    def store(self, samples: NamedArrayTuple) -> None:
+        """Store a batch [T, B] of the sampler in the replay."""
+        self.replay_buffer.append_samples(self.samples_to_buffer(samples))  # type: ignore[attr-defined]
+
     def optimizer_arguments(self) -> dict[str, Any]:
         """Return the optimizer's arguments, except the learning rate."""
         return dict(self.optim_kwargs or {})
@@ -284,13 +309,21 @@ class RlAlgorithm(Recorded):
 
     def _add_steps(self) -> None:
         """Build ``gradient_step``."""
+        self._build_step(self.OptimCls)
+
+    def adopt_optimizer(self) -> None:
+        """Build ``gradient_step`` of the optimizer that a subclass's ``initialize`` has made."""
+        optimizer = self.optimizer
+        self._build_step(lambda *_, **__: optimizer)
+
+    def _build_step(self, OptimCls: Any) -> None:
         model = unwrap_ddp(self.agent.model)
         if self.rank == 0:
             warn_of_untrained(model)
         names = {p: name for name, p in model.named_parameters()}
         step = self.gradient_step = self.StepCls(
             self.agent.parameters(),
-            self.OptimCls,
+            OptimCls,
             self.learning_rate,
             self.optimizer_arguments(),
             self.clip_grad_norm,
@@ -379,7 +412,7 @@ class RlAlgorithm(Recorded):
             ValueError: there are more or fewer lists than fields.
         """
         columns, names = list(columns), self.returned_fields
-        if len(columns) != len(names):
+        if len(columns) > len(names) or (len(columns) < len(names) and not self._adds_fields()):
             raise ValueError(
                 f"update of {type(self).__name__} must return {', '.join(names)}, which "
                 f"opt_info_fields declares, got {len(columns)} values. Let loss return the loss, "
@@ -409,9 +442,17 @@ class RlAlgorithm(Recorded):
         """Return those of ``opt_info_fields`` whose values are results of ``update``, in order."""
         return [name for name in self.opt_info_fields if name not in self.recorded_fields]
 
+    def _adds_fields(self) -> bool:
+        """Return True if an override of ``optimize_agent`` may add statistics of its own."""
+        return not type(self).optimize_agent.__module__.startswith("rlpyt.")
+
     def read_recorded(self) -> dict[str, list[float]]:
         """Return the mean of each recorded statistic in each update, and clear the record."""
-        return read_means(self.summarize(self.recorded.take()))
+        means = read_means(self.summarize(self.recorded.take()))
+        if self._adds_fields():  # which may expect only the fields that it declares
+            unknown = {*self.recorded_fields} - {*self.opt_info_fields}
+            means = {name: values for name, values in means.items() if name not in unknown}
+        return means
 
     def summarize(self, columns: Columns) -> Columns:
         """Compute further statistics from recorded ones, for all updates of an iteration at once.
@@ -481,7 +522,7 @@ class RlAlgorithm(Recorded):
 
     def load_optim_state_dict(self, state_dict: Any) -> None:
         """Load the optimizer's state; `GradientStep` keeps its own learning rate."""
-        if self.gradient_step is not None:
+        if "gradient_step" in vars(self):
             self.gradient_step.load_state_dict(state_dict)
         elif self.optimizer is not None:
             self.optimizer.load_state_dict(state_dict)

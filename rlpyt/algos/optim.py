@@ -195,7 +195,8 @@ class GradientStep:
             if self._group_rates[i] != name:
                 continue
             own = value * self._shares[i]
-            if group["lr"] != self._set_rates[i] and not self._warned_of_rate:
+            changed = group["lr"] != self._set_rates[i] and not math.isclose(group["lr"], own)
+            if changed and not self._warned_of_rate:
                 self._warned_of_rate = True
                 warnings.warn(
                     f"lr={group['lr']:g} in optimizer.param_groups has no effect any more: the "

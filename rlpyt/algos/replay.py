@@ -113,6 +113,9 @@ class ReplayAlgo(HindsightSettings):
 
     requires: ClassVar[str]  # outputs that the agent must provide
     ready_agents: ClassVar[str]  # agents that provide them
+    own_agents: ClassVar[str] = (  # how custom agents fit, for messages
+        "A custom agent declares its model's outputs in the class attribute `provides`."
+    )
     learns_sequences: ClassVar[bool] = False  # True if losses take sequences, for memories
     recurrent_algos: ClassVar[str] = "R2D1"  # algorithms that train recurrent agents instead
     batch_size_name: ClassVar[str] = "batch_size"  # for messages
@@ -129,6 +132,7 @@ class ReplayAlgo(HindsightSettings):
     batches_in_replay = 0  # batches stored; counted from the resume if the checkpoint had no replay
     passes_tickets = True  # False if a custom replay's ``update_batch_priorities`` takes none
     _warned_all_void = False
+    _completed_by: tuple[str, ...] = ()  # fields that the replay stores beside those of subclasses
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -251,8 +255,7 @@ class ReplayAlgo(HindsightSettings):
                 name += f" of {type(agent).__module__}"
             raise ValueError(
                 f"{type(self).__name__} requires {self.requires}, but {name} provides "
-                f"{provided or 'none'}. Use {self.ready_agents}. (A custom agent declares its "
-                "model's outputs in the class attribute `provides`.)"
+                f"{provided or 'none'}. Use {self.ready_agents}. ({self.own_agents})"
             )
 
     def _check_replay_and_schedule(self) -> None:
@@ -303,7 +306,7 @@ class ReplayAlgo(HindsightSettings):
         """
         if not self.trains_sequences and self.rank == 0:
             self._warn_of_small_replay(self.batch_size_name, self.batch_size)
-        example = self.examples_to_buffer(examples)
+        example = self._complete_example(self.examples_to_buffer(examples), examples)
         replays = self.sequence_replays if self.trains_sequences else self.replays
         cls = self.choose_replay(replays[self.prioritized_replay, async_], example)
         arguments = self.replay_arguments(batch_spec)
@@ -415,40 +418,49 @@ class ReplayAlgo(HindsightSettings):
     # Storing.
 
     def examples_to_buffer(self, examples: AttrDict) -> Any:
-        """Return an example of the data stored for each step, with the state of a memory.
+        """Return an example of the data stored for each step.
+
+        The replay also gets what `store` adds: states, time limits, goals.
+        """
+        return SamplesToBuffer(*(examples[name] for name in SamplesToBuffer._fields))
+
+    def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
+        """Return the data of a batch [T, B] to store, like the example."""
+        env = samples.env
+        return SamplesToBuffer(env.observation, samples.agent.action, env.reward, env.done)
+
+    def _complete_example(self, example: Any, examples: AttrDict) -> Any:
+        """Add the fields that the replay needs, unless a subclass has stored them.
 
         Raises:
             ValueError: the replay needs ``timeout``, but env_info does not have it.
         """
-        env_info, goal = examples["env_info"], None
+        env_info, more = examples["env_info"], {}
+        if self.stores_states:
+            more["prev_rnn_state"] = examples["agent_info"].prev_rnn_state
         if self.hindsight is not None:
-            goal = goal_of(examples["observation"])
-        if self.needs_timeout() and not hasattr(env_info, "timeout"):
-            raise ValueError(
-                f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a time "
-                f"limit ended the episode, got the fields {env_info._fields}."
-            )
-        parts = SamplesToBuffer(*(examples[name] for name in SamplesToBuffer._fields))
-        return self._with_more(parts, examples["agent_info"], env_info, goal)
-
-    def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
-        """Return the data of a batch [T, B] to store, with states and final observations if any."""
-        env, agent = samples.env, samples.agent
-        goal = None if self.hindsight is None else final_goals(env)
-        parts = SamplesToBuffer(env.observation, agent.action, env.reward, env.done)
-        to_buffer = self._with_more(parts, agent.agent_info, env.env_info, goal)
-        if not self.bootstrap_timelimit:
-            return to_buffer
-        return self.replay_buffer.with_finals(to_buffer, samples)
-
-    def _with_more(self, parts: Any, agent_info: Any, env_info: Any, goal: Any) -> Any:
-        """Add the fields that the replay needs beside those of all replays."""
-        more = {"prev_rnn_state": agent_info.prev_rnn_state} if self.stores_states else {}
-        if self.hindsight is not None:
-            more["final_goal"] = goal
+            more["final_goal"] = goal_of(examples["observation"])
         if self.needs_timeout():
+            if not hasattr(env_info, "timeout"):
+                raise ValueError(
+                    f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a "
+                    f"time limit ended the episode, got the fields {env_info._fields}."
+                )
             more["timeout"] = env_info.timeout
-        return with_fields(parts, **more) if more else parts
+        more = {name: value for name, value in more.items() if name not in example._fields}
+        self._completed_by = tuple(more)
+        return with_fields(example, **more) if more else example
+
+    def _complete(self, to_buffer: Any, samples: NamedArrayTuple) -> Any:
+        """Add the fields that were added to the example, and final observations if any."""
+        priorities = getattr(to_buffer, "priorities", None)
+        parts = to_buffer if priorities is None else to_buffer.samples
+        if self._completed_by:
+            more = {name: _field_of(samples, name) for name in self._completed_by}
+            parts = with_fields(parts, **more)
+        if self.bootstrap_timelimit:
+            parts = self.replay_buffer.with_finals(parts, samples)
+        return parts if priorities is None else to_buffer._replace(samples=parts)
 
     def store(self, samples: NamedArrayTuple) -> None:
         """Store a batch [T, B] of the sampler in the replay."""
@@ -458,7 +470,8 @@ class ReplayAlgo(HindsightSettings):
         valid = self.valid_steps(samples.env)
         void = None if valid is None else valid == 0
         try:
-            self.n_void = self.replay_buffer.append_batch(self.samples_to_buffer(samples), void)
+            to_buffer = self._complete(self.samples_to_buffer(samples), samples)
+            self.n_void = self.replay_buffer.append_batch(to_buffer, void)
         except ValueError as error:
             if isinstance(self.replay_buffer, FrameBufferMixin):
                 error.add_note(
@@ -902,6 +915,14 @@ def goal_of(observation: Any) -> Any:
             f"desired_goal, got {list(parts) or 'one array'}."
         )
     return observation.achieved_goal
+
+
+def _field_of(samples: NamedArrayTuple, name: str) -> Any:
+    """Return what the replay stores of a batch [T, B] as ``name``, beside ``SamplesToBuffer``."""
+    if name == "final_goal":
+        return final_goals(samples.env)
+    env_info, agent_info = samples.env.env_info, samples.agent.agent_info
+    return env_info.timeout if name == "timeout" else agent_info.prev_rnn_state
 
 
 def final_goals(env: Any) -> torch.Tensor:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from rlpyt.models.observation import IMAGE_DIM, channels_are_last
+from rlpyt.replays.buffer import ReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.frame_storage import stack_part
 from rlpyt.replays.non_sequence.frame import (
@@ -74,7 +75,7 @@ def check_replay_class(algo: str, custom: Any, default: Any, observation: Tensor
     wrong = ""
     if sequences != expected[0]:
         wrong = f"returns {'sequences' if sequences else 'single transitions'}"
-    elif prioritized != expected[1]:
+    elif prioritized != expected[1] and not (expected[1] and _has_own_priorities(custom)):
         wrong = f"has {'' if prioritized else 'no '}priorities (prioritized_replay={expected[1]})"
     elif expected[2] and not shared:
         wrong = "is not in shared memory, which this runner needs"
@@ -85,6 +86,11 @@ def check_replay_class(algo: str, custom: Any, default: Any, observation: Tensor
             f"{algo}: ReplayBufferCls={custom.__name__} {wrong}. Use a class like "
             f"{default.__name__}, or change the setting."
         )
+
+
+def _has_own_priorities(custom: Any) -> bool:
+    own = getattr(custom, "update_batch_priorities", None)
+    return own not in (None, ReplayBuffer.update_batch_priorities)
 
 
 def is_frame_stack(observation: Tensors) -> bool:

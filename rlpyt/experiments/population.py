@@ -114,7 +114,7 @@ class OneOfMany(Hook):
             return ask if getattr(algo, name, None) == function else function
 
         algo.compiled = compiled  # type: ignore[method-assign]
-        if algo.gradient_step is not None:
+        if "gradient_step" in vars(algo):
             algo.gradient_step = AskedStep(algo.gradient_step, self.member, kind, "")
         steps = getattr(algo, "steps", {})
         for name, step in steps.items():

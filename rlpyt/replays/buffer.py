@@ -188,6 +188,19 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
     time_limits = False
     part_names: ClassVar[str]
     _warned_missing_finals = False
+    _beside: tuple[Any, Any] = None, None  # finals and void rows of the batch that is appended
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        others = cls.__mro__[cls.__mro__.index(ReplayBuffer) + 1 :]
+        own = {"append_samples", "sample_batch", "extract_batch"}
+        hidden = [c.__name__ for c in others if c is not BaseReplayBuffer and own & {*vars(c)}]
+        if hidden:
+            raise TypeError(
+                f"{cls.__name__}: the methods of {hidden[0]} would not be used, since a base class "
+                f"before it is a ReplayBuffer. Derive {hidden[0]} from ReplayBuffer or one of its "
+                "subclasses, or copy the base before it, too."
+            )
 
     def __init__(
         self,
@@ -325,12 +338,17 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
         Args:
             samples, void: see ``BaseReplayBuffer``; void rows are never drawn.
         """
-        if void is not None and "priorities" in samples._fields:
-            samples = samples._replace(samples=with_fields(samples.samples, void=void))
-        elif void is not None:
-            samples = with_fields(samples, void=void)
-        self.append_samples(samples)
-        return 0 if void is None else int(void.sum())
+        n_void = 0 if void is None else int(void.sum())
+        parts = samples.samples if "priorities" in samples._fields else samples
+        self._beside = getattr(parts, "final", None), numpify_buffer(void)
+        if self._beside[0] is not None:  # overrides see the fields of the example
+            parts = without_fields(parts, "final")
+            samples = samples._replace(samples=parts) if "priorities" in samples._fields else parts
+        try:
+            self.append_samples(samples)
+        finally:
+            self._beside = None, None
+        return n_void
 
     def with_finals(self, samples: NamedArrayTuple, batch: Any) -> Any:
         """Add a field ``final`` with the final observations of truncated episodes, if any.
@@ -363,13 +381,14 @@ class ReplayBuffer(BaseReplayBuffer, metaclass=ABCMeta):
                 "samples must be a named tuple with the fields of the example, got "
                 f"{type(samples).__name__}. Use rlpyt.utils.collections.namedarraytuple."
             )
-        priorities = void = None
+        priorities, (beside, void) = None, self._beside
+        final = beside if final is None else final
         if "priorities" in fields:
             priorities, samples = samples.priorities, samples.samples
             fields = samples._fields
         if "final" in fields or "void" in fields:
             final = getattr(samples, "final", None) if final is None else final
-            void = numpify_buffer(getattr(samples, "void", None))
+            void = numpify_buffer(getattr(samples, "void", void))
             samples = without_fields(samples, "final", "void")
         with_states, samples = samples, self.rnn_states.without(samples)
         n = self._check(with_states, samples, final)

@@ -228,7 +228,8 @@ def check_example(example: NamedArrayTuple, *further: str) -> None:
     if missing:
         raise TypeError(
             f"the example must be a named tuple with {', '.join(needed)}, got "
-            f"{type(example).__name__} which has no {', '.join(missing)}."
+            f"{type(example).__name__} which has no {', '.join(missing)}. Derive a replay that "
+            "stores them in another way from BaseReplayBuffer."
         )
 
 

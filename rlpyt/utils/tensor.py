@@ -24,7 +24,7 @@ def select_at_indexes(indexes: Tensor, tensor: Tensor) -> Tensor:
     """Select one entry along the dimension after those of ``indexes``: Q(s, a) from Q(s, .).
 
     Args:
-        indexes: integers of any shape [*L], for example [T, B].
+        indexes: integers of any shape [*L], for example [T, B]; -1 is the last entry.
         tensor: [*L, n, *rest], any dtype; its leading dimensions match ``indexes``.
 
     Returns:
@@ -40,7 +40,9 @@ def select_at_indexes(indexes: Tensor, tensor: Tensor) -> Tensor:
             "(n, ...), the shape of indexes plus the dimension to select from."
         )
     if tensor.dim() == dim + 1:  # the usual case, without building row numbers
-        return tensor.gather(dim, indexes.long().unsqueeze(-1)).squeeze(-1)
+        index = indexes.long().unsqueeze(-1)
+        index = torch.where(index < 0, index + tensor.shape[dim], index)
+        return tensor.gather(dim, index).squeeze(-1)
     flat = tensor.reshape(-1, *tensor.shape[dim:])
     rows = torch.arange(len(flat), device=tensor.device)
     return flat[rows, indexes.reshape(-1).long()].reshape(indexes.shape + tensor.shape[dim + 1 :])

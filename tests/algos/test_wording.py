@@ -76,8 +76,8 @@ MESSAGES = {
         (
             "SAC requires a squashed Gaussian policy and critics, but CatDqnMlpAgent provides "
             "probabilities of atoms. Use SacAgent of rlpyt.agents.qpg.sac_agent "
-            "(sac_v_agent's: SAC_V). (A custom agent declares its model's outputs in the class "
-            "attribute `provides`.)"
+            "(sac_v_agent's: SAC_V). (A custom agent derives from one of them: the critics are one "
+            "model, `q_model`.)"
         ),
     ),
     "synchronous only": (

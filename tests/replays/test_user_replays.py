@@ -10,6 +10,7 @@ import torch
 import rlpyt.replays
 from rlpyt.errors import RlpytError
 from rlpyt.replays.async_ import AsyncReplayBufferMixin
+from rlpyt.replays.buffer import BaseReplayBuffer
 from rlpyt.replays.frame import FrameBufferMixin
 from rlpyt.replays.n_step import BaseNStepReturnBuffer
 from rlpyt.replays.non_sequence.frame import (
@@ -52,6 +53,16 @@ def test_overridden_sample_idxs_chooses_the_rows():
 
     batch = filled(Oldest).sample_batch(4)
     np.testing.assert_array_equal(batch.agent_inputs.observation[:, -1], [301, 302, 301, 302])
+
+
+def test_a_base_that_would_not_be_used_is_refused():
+    class Mine(BaseReplayBuffer):
+        def append_samples(self, samples):
+            raise AssertionError("not reached")
+
+    with pytest.raises(TypeError, match=r"Both: .*methods of Mine"):
+        type("Both", (UniformReplay, Mine), {})
+    type("Both", (Mine, UniformReplay), {})
 
 
 @pytest.mark.parametrize("cls", LOCAL)

@@ -32,7 +32,8 @@ MESSAGES = {
         lambda: replay(example=namedarraytuple("X", ["observation", "done"])(0, 0)),
         (
             "the example must be a named tuple with observation, action, reward, done, got X "
-            "which has no action, reward."
+            "which has no action, reward. Derive a replay that stores them in another way from "
+            "BaseReplayBuffer."
         ),
     ),
     "size": (

@@ -15,6 +15,8 @@ def test_select_at_indexes_equals_its_numpy_twin(trailing):
     a = torch.randint(4, (T, B), dtype=torch.int32)
     picked = P.select_at_indexes(a, q)
     np.testing.assert_array_equal(picked, A.select_at_indexes(a.numpy(), q.numpy()))
+    last = P.select_at_indexes(torch.full((T, B), -1), q)
+    np.testing.assert_array_equal(last, q[:, :, -1])
 
 
 def test_select_lets_gradient_reach_only_what_was_selected():

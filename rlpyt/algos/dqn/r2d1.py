@@ -25,7 +25,7 @@ from rlpyt.replays.batch import PrioritiesSamplesToBuffer
 from rlpyt.replays.targets import n_step_targets
 from rlpyt.spaces.action_mask import action_mask_of
 from rlpyt.utils.checks import Scheduled, check_settings, fixed, rate, setting
-from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
+from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 from rlpyt.utils.tensor import select_at_indexes
 
 OptInfo = namedtuple("OptInfo", ["loss", "gradNorm", "tdAbsErr", "priority"])
@@ -148,9 +148,19 @@ class R2D1(DQN):
                 "input_priorities=False."
             )
 
+    def examples_to_buffer(self, examples: AttrDict) -> Any:
+        """Return an example of the data stored for each step, with the states of the memory."""
+        return self._with_states(super().examples_to_buffer(examples), examples["agent_info"])
+
+    def _with_states(self, to_buffer: Any, agent_info: Any) -> Any:
+        if not self.stores_states:
+            return to_buffer
+        return SamplesToBufferRnn(*to_buffer, prev_rnn_state=agent_info.prev_rnn_state)
+
     def samples_to_buffer(self, samples: NamedArrayTuple) -> Any:
         """Return the data of a batch [T, B] to store, with states and priorities."""
         to_buffer = super().samples_to_buffer(samples)
+        to_buffer = self._with_states(to_buffer, samples.agent.agent_info)
         if self.prioritized_replay and self.input_priorities:
             priorities = self.compute_input_priorities(samples)
             return PrioritiesSamplesToBuffer(priorities=priorities, samples=to_buffer)

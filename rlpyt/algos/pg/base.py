@@ -15,6 +15,7 @@ from rlpyt.algos.episodes import (
     null_after_done,
 )
 from rlpyt.algos.pg.losses import explained_variance, normalize
+from rlpyt.algos.pg.lr_scheduler import SchedulerAttribute
 from rlpyt.algos.returns import (
     discount_return,
     generalized_advantage_estimation,
@@ -22,6 +23,7 @@ from rlpyt.algos.returns import (
 from rlpyt.algos.reward_normalizer import RewardNormalizer
 from rlpyt.envs.base import BatchSpec
 from rlpyt.utils.buffer import Tensors, buffer_method, buffer_to
+from rlpyt.utils.checks import declared
 from rlpyt.utils.collections import AttrDict, NamedArrayTuple, namedarraytuple
 from rlpyt.utils.schedules import Decay
 
@@ -58,6 +60,7 @@ class PolicyGradientAlgo(RlAlgorithm):
 
     linear_lr_schedule = False  # True if ``linear_settings`` decay linearly to 0
     linear_settings: ClassVar[tuple[str, ...]] = ("learning_rate",)
+    lr_scheduler: ClassVar[Any] = SchedulerAttribute()
 
     def initialize(
         self,
@@ -112,9 +115,19 @@ class PolicyGradientAlgo(RlAlgorithm):
         self.mid_batch_reset = mid_batch_reset
         self.world_size = world_size
         self._batch_size = batch_spec.size
-        for name in self.linear_settings if self.linear_lr_schedule else ():
+        self._follow_linear_schedules()
+
+    def _follow_linear_schedules(self) -> None:
+        # Copies of rlpyt's algorithms (2019) declare no settings and have schedules of their own.
+        known = [name for name in self.linear_settings if name in declared(type(self))]
+        for name in known if self.linear_lr_schedule else ():
             if name not in self.schedules:
                 self.follow_schedule(name, Decay("linear", getattr(self, name)))
+
+    def adopt_optimizer(self) -> None:
+        """Build ``gradient_step``, and follow the schedules as rlpyt of 2019 did."""
+        super().adopt_optimizer()
+        self._follow_linear_schedules()
 
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer and, if rewards are normalized, their statistics."""

@@ -21,7 +21,6 @@ from rlpyt.algos.pg.losses import (
 from rlpyt.algos.pg.positional_loss import accepts_single_arguments, adapt_single_arguments
 from rlpyt.utils.checks import Scheduled, fixed, rate, scheduled, setting
 from rlpyt.utils.collections import NamedArrayTuple, namedarraytuple
-from rlpyt.utils.old_names import OldName
 from rlpyt.utils.tensor import valid_mean
 
 LossInputs = namedarraytuple(  # of rlpyt of 2020; `PgBatch` is the record
@@ -67,8 +66,6 @@ class PPO(EpochAlgo):
         False, doc="divide rewards by the running standard deviation of discounted returns"
     )
 
-    _ratio_clip: ClassVar[Any] = OldName("ratio_clip")
-
     recorded_fields: ClassVar[tuple[str, ...]] = (
         *EpochAlgo.recorded_fields,
         *("approxKL", "clipFraction"),
@@ -79,6 +76,11 @@ class PPO(EpochAlgo):
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         adapt_single_arguments(cls)
+
+    def prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Initialize everything except the optimizer, as the base class does."""
+        super().prepare(*args, **kwargs)
+        self._ratio_clip = self.ratio_clip  # for overrides of optimize_agent
 
     def update(self, batch: NamedArrayTuple) -> tuple[torch.Tensor, ...]:
         """Take one gradient step on a minibatch; return a scalar for each statistic.

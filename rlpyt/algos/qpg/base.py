@@ -44,6 +44,7 @@ class QpgAlgo(ReplayAlgo):
     learns_distributions = False  # True if critics may return quantiles or atoms
     learns_sequences = True
     joint_critics = False
+    own_agents = "A custom agent derives from one of them: the critics are one model, `q_model`."
 
     def check_agent(self, agent: BaseAgent) -> None:
         """Raise ValueError if the algorithm does not learn the agent's outputs."""

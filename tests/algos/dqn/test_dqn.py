@@ -13,6 +13,7 @@ from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
 from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.replay import SamplesToBuffer
 from rlpyt.algos.replay_choice import is_frame_stack
 from rlpyt.envs.toy import CountEnv, MemoryEnv, TruncationEnv
 from rlpyt.errors import NonFiniteError, ReplayNotReady
@@ -23,6 +24,7 @@ from rlpyt.replays.non_sequence.uniform import AsyncUniformReplayBuffer, Uniform
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.collections import namedarraytuple
 from tests.algos.dqn.parts_dqn import AGENTS, AGENTS_WITH_MEMORY, N_ATOMS, B, T, fill, prepared
 from tests.parts import ShapedCountEnv
 
@@ -379,6 +381,29 @@ def test_hooks_of_subclasses_are_called():
     samples = fill(algo, sampler, batches=3)
     algo.optimize_agent(5, samples)
     assert called == ["examples"] + ["samples"] * 4 + ["loss"] * algo.updates_per_optimize
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_subclasses_store_more_fields(memory):
+    """As R2D1 of rlpyt did: a tuple with the fields of DQN, and one more."""
+    name = "prev_rnn_state" if memory else "q"
+    More = namedarraytuple("More", (*SamplesToBuffer._fields, name))
+
+    class Own(DQN):
+        def samples_to_buffer(self, samples):
+            to_buffer, more = super().samples_to_buffer(samples), samples.agent.agent_info
+            return More(*to_buffer, getattr(more, name))
+
+        def examples_to_buffer(self, examples):
+            to_buffer, more = super().examples_to_buffer(examples), examples["agent_info"]
+            return More(*to_buffer, getattr(more, name))
+
+    agent = AGENTS_WITH_MEMORY["dqn"]() if memory else AGENTS["dqn"]()
+    algo = Own(**{**SMALL, "replay_size": 300})
+    sampler = prepared(algo, agent, env_kwargs=dict(end="truncation"))
+    samples = fill(algo, sampler)
+    assert samples.env.env_info.timeout.any()
+    assert np.isfinite(algo.optimize_agent(5, samples).loss).all()
 
 
 def test_noisy_networks_learn_with_independent_noise():

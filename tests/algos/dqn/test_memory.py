@@ -12,6 +12,7 @@ from rlpyt.agents.dqn.vector import DqnMlpAgent
 from rlpyt.algos.dqn.cat_dqn import CategoricalDQN
 from rlpyt.algos.dqn.dqn import DQN, OptInfo
 from rlpyt.algos.dqn.qr_dqn import IQN, QRDQN
+from rlpyt.algos.replay import SamplesToBuffer
 from rlpyt.envs.toy import CountEnv
 from rlpyt.replays.sequence.frame import UniformSequenceReplayFrameBuffer
 from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
@@ -265,7 +266,8 @@ def test_training_draws_sequences_and_updates_their_priorities(kind):
     assert len(info.loss) == 12 and np.isfinite(info.loss).all() and len(info.q) == 12
     assert len(given) == 12 and given[0][0].shape == (4,)
     assert all((p != old).any() for p, old in zip(agent.parameters(), before))
-    assert "prev_rnn_state" in algo.samples_to_buffer(samples)._fields
+    assert algo.samples_to_buffer(samples)._fields == SamplesToBuffer._fields
+    assert algo.replay_buffer.sample_batch(3).init_rnn_state is not None
 
 
 def test_burn_in_has_no_gradient():

@@ -29,6 +29,7 @@ from rlpyt.replays.sequence.uniform import UniformSequenceReplayBuffer
 from rlpyt.samplers.collections import BatchSpec
 from rlpyt.samplers.parallel.cpu.collectors import CpuWaitResetCollector
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.utils.collections import with_fields
 from rlpyt.utils.seed import set_seed
 from tests.algos.dqn.parts_dqn import AGENTS, N_ATOMS, B, T, Tiny, fill, prepared
 
@@ -192,6 +193,26 @@ def test_replays_that_know_of_time_limits_are_told():
     assert (batch.discount_n > 0).all() and torch.isfinite(algo.loss(batch)[0])
 
 
+def test_replays_may_have_priorities_of_their_own():
+    class Own(UniformReplayBuffer):
+        def __init__(self, alpha, beta, default_priority, **kwargs):
+            super().__init__(**kwargs)
+
+        def set_beta(self, beta):
+            self.beta = beta
+
+        def sample_batch(self, batch_B):
+            return with_fields(super().sample_batch(batch_B), is_weights=torch.ones(batch_B))
+
+        def update_batch_priorities(self, priorities):
+            self.given = priorities
+
+    algo = DQN(ReplayBufferCls=Own, prioritized_replay=True, **SMALL)
+    samples = fill(algo, prepared(algo, AGENTS["dqn"]()))
+    algo.optimize_agent(5, samples)
+    assert len(algo.replay_buffer.given) == algo.batch_size
+
+
 def test_environments_that_do_not_tell_of_time_limits_are_refused():
     algo = DQN(ReplayBufferCls=TlUniformReplayBuffer, **SMALL)
     examples = dict(
@@ -199,7 +220,7 @@ def test_environments_that_do_not_tell_of_time_limits_are_refused():
         env_info=BatchSpec(1, 2),
     )  # fmt: skip
     with pytest.raises(ValueError, match="TlUniformReplayBuffer .*timeout"):
-        algo.examples_to_buffer(examples)
+        algo.initialize_replay_buffer(examples, BatchSpec(1, 2))
 
 
 def test_observations_that_are_no_stacks_name_the_argument_that_helps():
