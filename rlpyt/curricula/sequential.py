@@ -126,7 +126,16 @@ class Sequential(Curriculum):
         return {**super().state_dict(), "stages": inner}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``."""
+        """Restore the result of ``state_dict``.
+
+        Raises:
+            ValueError: it has another number of stages, or see ``Curriculum``.
+        """
+        if len(state["stages"]) != len(self.stages):
+            raise ValueError(
+                f"stages of a curriculum must be {len(state['stages'])}, got {len(self.stages)}. "
+                "Resume with the stages of the run."
+            )
         super().load_state_dict(state)
         for stage, inner in zip(self.stages, state["stages"], strict=True):
             stage.curriculum.load_state_dict(inner)

@@ -52,7 +52,12 @@ from rlpyt.utils.checkpoint import MANIFEST, load_checkpoint
 from rlpyt.utils.checks import whole_number
 from rlpyt.utils.logging import logger
 from rlpyt.utils.logging.console import say
-from rlpyt.utils.logging.context import run_context, started_by_this_job, write_params
+from rlpyt.utils.logging.context import (
+    is_result,
+    run_context,
+    started_by_this_job,
+    write_params,
+)
 from rlpyt.utils.logging.lock import RunDirectoryError, RunLock
 from rlpyt.utils.logging.snapshots import read_snapshot
 from rlpyt.utils.processes import first_line, summary_of
@@ -314,6 +319,10 @@ def _check_run_dir(run_dir: Path, resume: bool) -> None:
         raise FileExistsError(
             f"{run_dir} contains another run. Resume it (rlpyt resume {quote(str(run_dir))}), or "
             "choose another run_dir (--run-dir)."
+        )
+    if not resume and (run_dir / CONFIG).exists() and not is_result(run_dir / CONFIG):
+        raise FileExistsError(
+            f"{run_dir / CONFIG} is a file of another program. Choose another run_dir (--run-dir)."
         )
     if not resume and rundir.has_rows(run_dir):
         raise FileExistsError(

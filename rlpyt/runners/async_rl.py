@@ -479,7 +479,7 @@ class AsyncRlBase(MinibatchRlBase):
         self.log_diagnostics(
             self.opt_itr, itr, self.pipeline.learner_waited_s - self._waited_at_row[0]
         )
-        self._call_hooks("on_log", dict(self._last_row))
+        self._call_hooks("on_log", dict(logger.current().last_row))
 
     def log_iteration(self, itr: int) -> None:
         """Record the iterations of optimizer and sampler, and how long each waited."""

@@ -140,7 +140,7 @@ class EvalHook(LogHook):
         """
         runner.begin_evaluation()
         phase = runner.state.clock.switch("evaluating")
-        traj_infos, eval_time = runner.evaluate_agent(itr)
+        traj_infos, eval_time = runner.evaluate_agent(max(itr, 0))  # 0 as in rlpyt
         runner.state.clock.switch(phase)
         if runner.end_evaluation(eval_time):
             runner.write_row(itr, (traj_infos, eval_time))

@@ -170,13 +170,16 @@ def run_in_lockstep(
         stopped, turns = False, dict[Hashable, int]()
         while True:
             between()
-            for member in [m for m in members if m.begins]:
+            begun = [m for m in members if m.begins]
+            for member in begun:
                 if stopped:
                     break
                 _go_on(member, Answer())
                 _stop_if_interrupted(member, members)
                 stopped = isinstance(member.error, SystemExit)  # a signal; `answer` tells others
             waiting = [m for m in members if m.question is not None]
+            if not waiting and begun and not stopped:
+                continue  # `between` learns of those that have ended at once
             if not waiting:
                 return
             kinds: dict[tuple[Hashable, ...], list[Member]] = {}

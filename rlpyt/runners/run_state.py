@@ -66,7 +66,8 @@ class RunState:
     def to_dict(self) -> dict[str, Any]:
         """Return the state, without ``itr`` and ``evaluation_pending``."""
         return {
-            "opt_infos": {name: _compact(values) for name, values in self.opt_infos.items()},
+            # A subclass that keeps its own may assign None.
+            "opt_infos": {name: _compact(x) for name, x in (self.opt_infos or {}).items()},
             "traj_infos": to_plain(self.traj_infos),
             "cum_time": self.cum_time,
             "time_since_row": time.monotonic() - self.last_time,

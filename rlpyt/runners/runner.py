@@ -49,6 +49,21 @@ FIXED = frozenset({  # attributes of the runner that are read when training begi
 })  # fmt: skip
 
 
+class _WallTime:
+    """A time of the run's state under its name in rlpyt (2019), as ``time.time`` counts."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, runner: Any, cls: type | None = None) -> Any:
+        if runner is None:
+            return self
+        return time.time() - time.monotonic() + getattr(runner.state, self._name)
+
+    def __set__(self, runner: Any, value: float) -> None:
+        setattr(runner.state, self._name, value - time.time() + time.monotonic())
+
+
 class MinibatchRlBase(CheckpointedRunner):
     """Training loop that alternates between sampling and optimizing.
 
@@ -82,11 +97,12 @@ class MinibatchRlBase(CheckpointedRunner):
     _n_threads_given = False
     _warned_of_unfinished = False
     says_how_to_resume = True  # False if what calls the runner says it
+    _before_first = False  # True while a row before the first iteration is written
 
     # Attributes of rlpyt's runners, which subclasses read and set.
     _opt_infos = OldName("state.opt_infos")
     _traj_infos = OldName("state.traj_infos")
-    _start_time, _last_time = OldName("state.start_time"), OldName("state.last_time")
+    _start_time, _last_time = _WallTime("start_time"), _WallTime("last_time")
     _cum_eval_time = OldName("state.cum_eval_time")
     _cum_completed_trajs = OldName("state.cum_completed_trajs")
     _new_completed_trajs = OldName("state.new_completed_trajs")
@@ -114,7 +130,7 @@ class MinibatchRlBase(CheckpointedRunner):
         self.sampler: BaseSampler = completed(sampler, BaseSampler)
         self.n_steps = whole_number("n_steps", n_steps, 1)
         self.seed = None if seed is None else check_seed(seed)
-        self.affinity = affinity
+        self.affinity = {} if affinity is None else affinity
         if log_interval_steps is None:
             log_interval_steps = min(self.n_steps // MIN_ROWS, MAX_LOG_STEPS)
         self.log_interval_steps = whole_number("log_interval_steps", log_interval_steps, 0)
@@ -545,8 +561,10 @@ class MinibatchRlBase(CheckpointedRunner):
             evaluation: (trajectories, seconds) of an evaluation; in a runner that evaluates,
                 ``None`` for a row without one.
         """
-        self.log_diagnostics(itr, *(evaluation or ()))
-        self._call_hooks("on_log", dict(self._last_row))
+        self._before_first = itr < 0
+        self.log_diagnostics(max(itr, 0), *(evaluation or ()))
+        self._before_first = False
+        self._call_hooks("on_log", dict(logger.current().last_row))
 
     def log_diagnostics(
         self,
@@ -559,7 +577,7 @@ class MinibatchRlBase(CheckpointedRunner):
         """Write a row of progress.csv and a snapshot.
 
         Args:
-            itr: last iteration, -1 before the first.
+            itr: last iteration, also 0 before the first, as in rlpyt.
             traj_infos: trajectories to summarize, of an evaluation if the runner evaluates;
                 ``None``: those collected for training, or no evaluation.
             eval_time: seconds of the evaluation.
@@ -567,6 +585,7 @@ class MinibatchRlBase(CheckpointedRunner):
             eval_traj_infos: other name of ``traj_infos``, that of rlpyt (2019) in evaluations.
         """
         traj_infos = eval_traj_infos if traj_infos is None else traj_infos
+        itr = -1 if self._before_first else itr
         if itr >= self.min_itr_learn - 1:
             self.save_snapshot(max(itr, 0))
         state = self.state
@@ -586,7 +605,7 @@ class MinibatchRlBase(CheckpointedRunner):
             self._log_progress(itr, eval_time)
         self._log_infos(traj_infos)
         logger.set_iteration((itr + 1) * self.itr_batch_size)
-        self._last_row: dict[str, Any] = logger.dump_tabular(with_prefix=False)
+        logger.dump_tabular(with_prefix=False)
         state.begin_row(itr, self.algo.update_counter)
 
     def log_iteration(self, itr: int) -> None:

@@ -29,7 +29,7 @@ from rlpyt.samplers.policy_source import (
 )
 from rlpyt.samplers.rollout import Rollout, pairs
 from rlpyt.samplers.traj_stats import BatchTrajStats, are_stock, copier
-from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of
+from rlpyt.utils.buffer import NumpyArrays, buffer_func, leaves_of, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple
 from rlpyt.utils.seed import stream
 
@@ -200,6 +200,21 @@ class Collector(DecorrelatingStartCollector):
     def start_envs(self, max_decorrelation_steps: int = 0) -> tuple[Any, list[Any]]:
         """Start the environments and allocate the step record."""
         inputs, traj_infos = super().start_envs(max_decorrelation_steps)
+        self._continue_from(inputs, traj_infos)
+        return inputs, traj_infos
+
+    def adopt(self, inputs: Any, traj_infos: list[Any]) -> Any:
+        """Begin with what an override of ``start_envs`` returned; return the agent's inputs."""
+        known = vars(self).get("traj_infos") is traj_infos
+        if known and self.step.observation is inputs.observation:
+            return inputs
+        held = self._empty_inputs()
+        for own, given in zip(held, inputs, strict=True):
+            own[:] = numpify_buffer(given)
+        self._continue_from(held, traj_infos)
+        return held
+
+    def _continue_from(self, inputs: Any, traj_infos: list[Any]) -> None:
         done, env_info = np.zeros(self.env_batch.B, bool), _like_row(self.samples_np.env.env_info)
         agent_info = _like_row(self.samples_np.agent.agent_info)
         if (served := self.step_buffer_np) is not None:
@@ -216,7 +231,6 @@ class Collector(DecorrelatingStartCollector):
         self.rollout = Rollout(self.env_batch, step, self.policy, self._on_done)
         self._bind()
         self._watch_trajectories(traj_infos)
-        return inputs, traj_infos
 
     def write_into(self, samples_np: NamedArrayTuple) -> None:
         """See ``BaseCollector``."""

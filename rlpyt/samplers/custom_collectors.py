@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,6 +43,23 @@ def watch(env: Any, context: CollectorContext, b: int, n_steps: dict[int, int]) 
         return call
 
     env.step, env.reset = recorded(env.step, STEPPING), recorded(env.reset, RESETTING)
+
+
+class EvalSync:
+    """The ``sync`` of rlpyt (2019) for custom evaluation collectors: the flag ``stop_eval``.
+
+    Args:
+        queue: queue of the trajectories that have ended.
+        quota: number of episodes of each environment; ``None``: the flag is never set.
+    """
+
+    def __init__(self, queue: SimpleQueue[Any], quota: list[int] | None) -> None:
+        self._queue, self._n = queue, None if quota is None else sum(quota)
+
+    @property
+    def stop_eval(self) -> SimpleNamespace:
+        """Return the flag; its ``value`` is True once enough episodes have ended."""
+        return SimpleNamespace(value=self._n is not None and self._queue.qsize() >= self._n)
 
 
 class CustomCollectors:

@@ -40,7 +40,7 @@ from rlpyt.utils.buffer import (
     buffer_func,
 )
 from rlpyt.utils.collections import AttrDict
-from rlpyt.utils.completion import completed
+from rlpyt.utils.completion import completed, takes
 from rlpyt.utils.running import merge_statistics
 from rlpyt.utils.seed import env_seed, set_seed
 
@@ -277,6 +277,8 @@ class EnvWorker:
             kwargs |= dict(rank=spec.rank, traj_infos_queue=self._eval_queue)
             if self.channel is not None:
                 kwargs |= dict(sync=self.channel, step_buffer_np=self.channel.eval_step)
+            elif not _is_own_loop(CollectorCls) and takes(CollectorCls, "sync"):
+                kwargs["sync"] = custom_collectors.EvalSync(self._eval_queue, spec.eval_quota)
         collector: BaseEvalCollector = completed(CollectorCls(**kwargs), BaseEvalCollector)
         collector.context = self.context
         collector.env_ranks = spec.eval_env_ranks
@@ -320,6 +322,8 @@ class EnvWorker:
         self.agent_inputs, self.traj_infos = custom_collectors.results_of(
             self.collector, "start_envs", started, "(agent_inputs, traj_infos)"
         )
+        if isinstance(self.collector, Collector):
+            self.agent_inputs = self.collector.adopt(self.agent_inputs, self.traj_infos)
         self._note(status.ACTIVITY, status.IDLE)
 
     def start_anew(self, seed: int, alone: bool) -> None:
@@ -543,6 +547,10 @@ def recorded_action(
 
 def _state_of(env: Env | VectorEnv) -> Any:
     return env.get_state() if hasattr(env, "get_state") else None
+
+
+def _is_own_loop(CollectorCls: object) -> bool:
+    return isinstance(CollectorCls, type) and issubclass(CollectorCls, EvalCollector)
 
 
 def runs_in_chunks(eval_CollectorCls: object) -> bool:

@@ -149,7 +149,7 @@ class SweepDirectory:
     def waits_for(self) -> str:
         """Return the reason why no run starts now, as a message; empty if there is none."""
         if self.paused:
-            return f"paused: no run starts until rlpyt sweep unpause {self.path}"
+            return f"paused: no run starts until rlpyt sweep unpause {quote(str(self.path))}"
         if shutil.disk_usage(self.path).free < LEAST_FREE_BYTES:
             return (
                 f"waiting: the disk of {self.path} is nearly full; no run starts until more than "

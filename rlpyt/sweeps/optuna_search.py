@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,7 @@ class OptunaSearch(Source):
             f"search.metric: {job.job.name} has finished without a column {column!r} in "
             f"{run_dir / 'progress.csv'}{suggestion(column, columns)} Columns: "
             f"{', '.join(columns) or 'none'}. Correct metric in {file}, then resume with `rlpyt "
-            f"sweep {self.sweep.path}`; finished runs are kept."
+            f"sweep {quote(str(self.sweep.path))}`; finished runs are kept."
         )
 
     def _end_runs(self, number: int) -> None:

@@ -71,6 +71,8 @@ class Draw:
         low, high = self.values
         if not low < high:
             raise ValueError(f"{wanted}, low below high, got {[low, high]}.")
+        if whole and not (low >= -(2**63) and high < 2**63):
+            raise ValueError(f"{wanted} of 64 bits, got {[low, high]}.")
         if self.kind == "log_uniform" and low <= 0:
             raise ValueError(f"{wanted}, both above 0, got {[low, high]}.")
 

@@ -388,7 +388,8 @@ def compare(
     )
     if reasons and not found:
         raise ValueError(
-            f"{reasons}. Choose steps that both have; eval_interval_steps gives runs more rows."
+            f"nothing to compare: {reasons}. Choose steps that both have; eval_interval_steps "
+            "gives runs more rows."
         )
     if reasons:
         warnings.warn(f"left out: {reasons}.")

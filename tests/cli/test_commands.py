@@ -841,6 +841,13 @@ def test_a_run_without_checkpoint_is_started_anew(tmp_path, capsys):
     assert "--run-dir" in capsys.readouterr().err
 
 
+def test_a_settings_file_of_another_program_is_kept(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"my": "own"}')
+    assert same_command(tmp_path, "--steps", "32") != 0
+    assert "config.json is a file of another program" in capsys.readouterr().err
+    assert (tmp_path / "config.json").read_text() == '{"my": "own"}'
+
+
 def test_the_working_directory_can_be_that_of_a_run_without_checkpoint(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")

@@ -101,6 +101,13 @@ def test_a_stage_ends_when_its_condition_holds(end, episodes):
     assert curriculum.stage == 1
 
 
+def test_another_number_of_stages_cannot_be_restored():
+    saved = begun(stages(episodes=3)).state_dict()
+    other = begun(Sequential([Stage(DomainRandomization(6))]))
+    with pytest.raises(ValueError, match="stages of a curriculum must be 2, got 1"):
+        other.load_state_dict(saved)
+
+
 def test_stages_may_have_equal_scores_that_have_no_hash():
     @dataclass
     class Score:

@@ -65,6 +65,19 @@ def test_runs_of_a_process_equal_those_alone_and_fail_alone(tmp_path):
     assert not [*sweep.queue.glob("together/*/0*")]
 
 
+def test_runs_that_ask_for_no_loss_are_complete(tmp_path):
+    path = tmp_path / "test.yaml"
+    path.write_text(
+        "train: cmaes\nenv: CartPole-v1\nslots: 1cpu_1cpr_0saf\ntogether: 2\nseeds: 2\n"
+        "options:\n  steps: 64\n  eval_episodes: 0\n  agent.hidden_sizes: []\n"
+        "  sampler: {kind: serial, batch_T: 4, batch_B: 4}\n"
+    )
+    plan = plan_sweep(path)
+    code = start.launch(tmp_path / "sweep", plan.jobs, plan.about(), path, lambda line: None)
+    assert code == 0 and states(SweepDirectory(tmp_path / "sweep")) == ["done", "done"]
+    until(lambda: not trainers(tmp_path))
+
+
 @pytest.mark.slow
 def test_a_run_is_stopped_alone_and_all_are_retried_after_a_crash(tmp_path):
     said, ended = [], []

@@ -112,6 +112,15 @@ def test_new_rows_are_read_once_as_they_are_written(tmp_path):
     assert rows.read() == []
 
 
+def test_new_rows_start_again_when_columns_were_added(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text("a\n1\n")
+    rows = NewRows(path)
+    assert rows.read() == [(1, {"a": 1})]
+    path.write_text("a,b\n1,\n2,3\n")  # the same inode, as after two replacements
+    assert rows.read() == [(1, {"a": 1}), (2, {"a": 2, "b": 3})] and rows.from_start
+
+
 @pytest.mark.parametrize("shorter", [True, False])
 def test_new_rows_start_again_when_the_file_is_replaced(tmp_path, shorter):
     path = tmp_path / "progress.csv"

@@ -208,12 +208,12 @@ def move_aside(run_dir: Path) -> None:
     for path in [*run_dir.iterdir()]:
         if path.name == VARIANT_FILE:  # written by a launcher for this run
             shutil.copy2(path, aside)
-        elif _is_result(path):
+        elif is_result(path):
             shutil.move(path, aside)  # `rename` fails if the directory is a mount point
     warnings.warn(f"{run_dir} contained the results of another run; they were moved to {aside}.")
 
 
-def _is_result(path: Path) -> bool:
+def is_result(path: Path) -> bool:
     """Return True if rlpyt has written this path in a run's directory."""
     if path.is_dir():
         one = path.name.startswith("checkpoint-") and (path / "manifest.json").exists()

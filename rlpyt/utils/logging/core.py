@@ -48,6 +48,7 @@ class Logger:
         self._summary: TensorBoardSink | None = None
         self._summary_dir: str | None = None
         self._row: Row = {}
+        self.last_row: Row = {}  # of the last `dump_tabular`
         self._step = 0
         self._settings_file: Path | None = None  # present as long as the run directory is
         self._snapshot_dir: str | None = None
@@ -146,6 +147,7 @@ class Logger:
             RunDirectoryError: the run directory has been deleted or moved.
         """
         row, self._row = self._row, {}
+        self.last_row = row
         if not row or self._disabled or self._tabular_disabled:
             return row
         self.check_run_dir()

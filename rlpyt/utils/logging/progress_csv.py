@@ -150,6 +150,7 @@ class NewRows:
         """Start again with the first row."""
         self._file, self._position, self._n_rows = 0, 0, 0
         self._names: list[str] = []
+        self._header = b""
         self.from_start = True
 
     def read(self) -> list[tuple[int, dict[str, float | str]]]:
@@ -166,7 +167,8 @@ class NewRows:
             check_regular(self._path)
             with open(self._path, "rb") as file:
                 status = os.fstat(file.fileno())
-                if status.st_ino != self._file or status.st_size < self._position:
+                same = file.read(len(self._header)) == self._header
+                if status.st_ino != self._file or status.st_size < self._position or not same:
                     self.restart()
                     self._file = status.st_ino
                 self.from_start = self._position == 0
@@ -175,6 +177,8 @@ class NewRows:
         except FileNotFoundError:
             self.restart()
             return []
+        if self._position == 0:
+            self._header = content[: content.find(b"\n") + 1]
         self._position += content.rfind(b"\n") + 1
         rows = []
         for line in _complete_lines(content):

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rlpyt.errors import DamagedFile
@@ -166,7 +167,7 @@ class TrackerSink:
         if self._unsent:
             warnings.warn(
                 f"{self.tracker} has not received {self._rest()} ({self._unsent}). Send the rest "
-                f"with: rlpyt upload {self.run_dir}",
+                f"with: rlpyt upload {quote(str(self.run_dir))}",
                 RuntimeWarning,
                 stacklevel=2,
             )
