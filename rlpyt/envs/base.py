@@ -129,10 +129,17 @@ class Env(BaseEnv):
         raise NotImplementedError
 
     def seed(self, seed: int) -> None:
-        """Seed both spaces now and, in environments that draw numbers, the next ``reset``."""
+        """Seed both spaces now and, in environments that draw numbers, the next ``reset``.
+
+        A wrapper that does not define this method seeds the environment inside, too.
+        """
         for space in self.spaces:
             if hasattr(space, "seed"):
                 space.seed(seed)
+        if type(self).seed is Env.seed:
+            seed_inner = _seed_inside(self)
+            if seed_inner is not None:
+                seed_inner(seed)
 
 
 class EnvLayer(Env):
@@ -151,6 +158,18 @@ class EnvLayer(Env):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self.env}>"
+
+
+def _seed_inside(env: Env) -> Callable[[int], object] | None:
+    """Return ``seed`` of the environment in a wrapper: its ``env``, or what it forwards to."""
+    inner = vars(env).get("env")
+    if isinstance(inner, Env):
+        return inner.seed
+    try:  # getattr finds the method of the base class
+        method = type(env).__getattr__(env, "seed")  # type: ignore[attr-defined]
+    except AttributeError:
+        return None
+    return method if callable(method) else None
 
 
 def _required(env: BaseEnv, name: str) -> Space:

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlpyt.envs.base import Env, EnvInfo, EnvSpaces, EnvStep, build_env
+from rlpyt.envs.base import Env, EnvInfo, EnvLayer, EnvSpaces, EnvStep, build_env
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.toy import BanditEnv
 from rlpyt.spaces.int_box import IntBox
@@ -46,6 +46,67 @@ def test_default_seed_makes_spaces_draw_the_same():
         env.seed(3)
     first, second = ([env.action_space.sample() for _ in range(5)] for env in envs)
     assert first == second
+
+
+class Random(OneState):
+    seeds = ()
+
+    def seed(self, seed):
+        self.seeds = (*self.seeds, seed)
+
+
+class Wrapping(Env):
+    """Keeps an environment under another name, and forwards what its classes do not define."""
+
+    action_space = property(lambda self: self.inner.action_space)
+    observation_space = property(lambda self: self.inner.observation_space)
+
+    def __init__(self, env):
+        self.inner = env
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+
+class PlainLayer(Env):
+    """Has an environment, and forwards nothing."""
+
+    def __init__(self, env):
+        self.env, (self._observation_space, self._action_space) = env, env.spaces
+
+
+class SeedingItself(EnvLayer):
+    action_space = property(lambda self: self.env.action_space)
+    observation_space = property(lambda self: self.env.observation_space)
+
+    def __init__(self, env):
+        self.env = env
+
+    def seed(self, seed):
+        super().seed(seed)
+        self.env.seed(seed + 1)
+
+
+@pytest.mark.parametrize("outer", [Wrapping, PlainLayer])
+def test_wrappers_without_a_seed_method_seed_the_environment_inside_once(outer):
+    inner = Random()
+    outer(Wrapping(inner)).seed(3)
+    assert inner.seeds == (3,)
+
+
+def test_wrappers_that_seed_the_environment_inside_do_so_alone():
+    inner = Random()
+    SeedingItself(inner).seed(3)
+    assert inner.seeds == (4,)
+
+
+def test_wrappers_around_what_cannot_be_seeded_seed_their_spaces():
+    class Simulator:
+        observation_space = action_space = IntBox(0, 1000)
+
+    env = Wrapping(Simulator())
+    env.seed(3)
+    assert env.action_space.sample() == np.random.default_rng(3).integers(1000, dtype="int32")
 
 
 @pytest.mark.parametrize("missing", ["action_space", "observation_space"])
