@@ -76,6 +76,8 @@ def find_difference(
             fix += "space of floats."
         return Finding(what, fix, "dtype")
     outside = [row for row in (array if lead else [array]) if not space.contains(row)]
+    if outside and isinstance(space, IntBox):
+        outside = [row for row in outside if _exceeds(row, space)]
     if not outside:
         return None
     if array.dtype.kind == "f" and not np.isfinite(outside[0]).all():
@@ -167,7 +169,7 @@ def strict_bounds(space: Space) -> tuple[Any, Any] | None:
         if is_bits or not is_read or np.dtype(space.dtype).kind not in "iu":
             return None
         start = getattr(space, "start", 0)
-        return space.low + start, space.high + start - isinstance(space, IntBox)
+        return space.low + start, _highest(space) + start
     except (AttributeError, TypeError):  # a custom space
         return None
 
@@ -176,5 +178,13 @@ def _exceeds(array: NDArray[Any], space: Space) -> bool:
     """Return True if integers of any dtype are outside of the bounds of their space."""
     if array.dtype.kind not in "iu" or np.dtype(space.dtype).kind not in "iu":
         return False
-    high = space.high - isinstance(space, IntBox)
-    return bool(((array < space.low) | (array > high)).any())
+    return bool(((array < space.low) | (array > _highest(space))).any())
+
+
+def _highest(space: Any) -> Any:
+    """Return the highest value of an observation.
+
+    Images in an `IntBox` may have the value ``high``: environments of rlpyt (2019) declare
+    ``IntBox(0, 255)``.
+    """
+    return space.high - (isinstance(space, IntBox) and not space.shape)
