@@ -33,9 +33,9 @@ Frame = NDArray[np.uint8]
 OWN_ATTRIBUTES = frozenset(
     f"_{name}"
     for name in (
-        *("action_type", "blank", "cv2", "frame_1", "frame_2", "frame_channels", "frame_size"),
-        *("grayscale", "has_played", "held", "kept_rows", "lives", "loaded", "next_seed", "noop"),
-        *("rng", "small_frame", "start_actions", "step_counter"),
+        *("action_type", "cv2", "frame_1", "frame_2", "frame_channels", "grayscale", "has_played"),
+        *("held", "kept_rows", "lives", "loaded", "next_seed", "noop", "rng", "small_frame"),
+        *("start_actions", "step_counter"),
     )
 )
 
@@ -149,6 +149,7 @@ class AtariEnv(Env):
         self._observation_space = IntBox(low=0, high=256, shape=self._obs.shape, dtype="uint8")
 
     _raw_frame_1, _raw_frame_2 = OldName("_frame_1"), OldName("_frame_2")
+    _life_score = 0  # of the frames in which `_life_reset` advanced
 
     def __getattr__(self, name: str) -> Any:
         """Complete the object of a subclass whose constructor does not call this one's.
@@ -190,11 +191,9 @@ class AtariEnv(Env):
         crop = height - 2 * h if width == 2 * w else 0
         self._kept_rows = slice(1, -1) if crop == 2 else slice(None)
         self._frame_channels = 1 if grayscale else 3
-        self._grayscale, self._frame_size = grayscale, (w, h)
+        self._grayscale = grayscale
         self._small_frame = np.zeros((h, w, *colors), np.uint8)
-        self._obs = self._blank = np.zeros(
-            (self._num_img_obs * self._frame_channels, h, w), np.uint8
-        )
+        self._obs = np.zeros((self._num_img_obs * self._frame_channels, h, w), np.uint8)
 
     def reset(self) -> Frame:
         """Start a new game; return the first observation, [C, H, W] uint8."""
@@ -214,6 +213,7 @@ class AtariEnv(Env):
         self._lives = self.ale.lives()
         self._step_counter = 0
         self._reset_obs()
+        self._update_obs()
         return self._obs
 
     def step(self, action: int | np.integer[Any]) -> EnvStep:
@@ -233,12 +233,11 @@ class AtariEnv(Env):
         self._get_screen(1)
         score += act(held)
         lost_life = self._check_life()
-        if lost_life and (self._episodic_lives or self._fire_on_reset):
-            score += self._life_reset()
-        if lost_life and self._episodic_lives:
-            self._reset_obs()
-        else:
-            self._update_obs()
+        if lost_life:
+            score += self._life_score
+            if self._episodic_lives:
+                self._reset_obs()
+        self._update_obs()
 
         self._step_counter += 1
         game_over = self.ale.game_over()
@@ -361,7 +360,7 @@ class AtariEnv(Env):
         target = obs[-1] if self._grayscale else self._small_frame
         self._cv2.resize(
             self._max_frame[self._kept_rows],
-            self._frame_size,
+            target.shape[1::-1],
             dst=target,
             interpolation=self._cv2.INTER_AREA,
         )
@@ -370,25 +369,28 @@ class AtariEnv(Env):
         self._obs = obs
 
     def _reset_obs(self) -> None:
-        """Clear the frame history; the current screen is the only frame."""
-        self._obs = self._blank
-        self._get_screen(1)
-        self._update_obs()
+        """Clear the frame history."""
+        self._obs = np.zeros_like(self._obs)
+        self._frame_1.fill(0)
 
     def _check_life(self) -> bool:
-        """Return True if a life, and not the last one, was lost since the last call."""
+        """Return True if a life, and not the last one, was lost since the last call.
+
+        Advance past it if that ends the return, or if the next life must be started.
+        """
         lives: int = self.ale.lives()
         lost = 0 < lives < self._lives
         self._lives = lives
+        if lost and (self._episodic_lives or self._fire_on_reset):
+            self._life_reset()
         return lost
 
-    def _life_reset(self) -> int:
-        """Advance past the lost life's last screen; return the score."""
-        score: int = self._act(self._noop)
+    def _life_reset(self) -> None:
+        """Advance past the lost life's last screen."""
+        self._life_score = self._act(self._noop)
         if self._fire_on_reset:
-            score += self.fire_and_up()
+            self._life_score += self.fire_and_up() or 0  # None of an override for rlpyt (2019)
         self._lives = self.ale.lives()
-        return score
 
     def fire_and_up(self) -> int:
         """Press FIRE, then UP, if the game has them; return the score."""

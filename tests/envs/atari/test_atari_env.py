@@ -256,6 +256,89 @@ def test_options_for_size_colour_and_actions(capfd):
     assert capfd.readouterr() == ("", "")  # the emulator is silent
 
 
+class Square(AtariEnv):
+    """A game with frames of another size and its own resets, in the form of rlpyt's (2019)."""
+
+    def __init__(self, size, fire_on_reset):
+        self._game, self._frame_skip, self._num_img_obs = "breakout", 4, 3
+        self._clip_reward = self._episodic_lives = True
+        self._fire_on_reset, self._max_start_noops, self._horizon = fire_on_reset, 0, 1000
+        self._repeat_action_probability = 0.0
+        self.ale = ale_py.ALEInterface()
+        self.ale.loadROM(ale_py.roms.get_rom_path("breakout"))
+        self._action_set = self.ale.getMinimalActionSet()
+        self._raw_frame_1 = self.ale.getScreenGrayscale()
+        self._raw_frame_2, self._max_frame = np.zeros((2, *self._raw_frame_1.shape), np.uint8)
+        self._obs = np.zeros((3, size, size), np.uint8)
+        self.n_life_resets = 0
+        self.reset()
+
+    def reset(self):
+        self.ale.reset_game()
+        self._reset_obs()
+        self._life_reset()
+        self._update_obs()
+        self._step_counter = 0
+        return self.get_obs()
+
+    def fire_and_up(self):
+        self.ale.act(1)
+
+    def _life_reset(self):
+        self.ale.act(0)
+        if self._fire_on_reset:
+            self.fire_and_up()
+        self._lives = self.ale.lives()
+        self.n_life_resets += 1
+
+
+class Resized(Square):
+    def _update_obs(self):
+        self._get_screen(2)
+        np.maximum(self._raw_frame_1, self._raw_frame_2, out=self._max_frame)
+        image = cv2.resize(self._max_frame, self._obs.shape[:0:-1], None, 0, 0, cv2.INTER_AREA)
+        self._obs = np.concatenate([self._obs[1:], image[None]])
+
+
+class CheckingLives(Resized):
+    def _check_life(self):
+        lost = 0 < self.ale.lives() < self._lives
+        if lost:
+            self._life_reset()
+        return lost
+
+
+class Firing(AtariEnv):
+    def fire_and_up(self):  # without a score, as that of rlpyt (2019)
+        self.ale.act(1)
+
+
+@pytest.mark.parametrize("fire", [True, False])
+@pytest.mark.parametrize("cls", [Square, Resized, CheckingLives])
+def test_subclasses_for_rlpyt_have_frames_and_resets_of_their_own(cls, fire):
+    env = cls(84, fire)
+    for observation in (env.reset(), lose_a_life(env)):
+        assert observation.shape == (3, 84, 84)
+        assert observation[2].any() and not observation[:2].any()
+    assert env.n_life_resets == 3  # of two games and a life
+    env.set_state(env.get_state())
+    assert env.step(1).observation.shape == (3, 84, 84)
+
+
+def lose_a_life(env):
+    step = env.step(1)
+    while not step.done:
+        step = env.step(1)
+    assert not step.env_info.traj_done
+    return step.observation
+
+
+def test_a_life_may_be_started_without_a_score():
+    env = Firing("breakout", fire_on_reset=True)
+    env.reset()
+    assert lose_a_life(env)[-1].any()
+
+
 def test_arguments_are_documented_properties():
     env = AtariEnv("pong", 3, 2, False, False, True, 5, 0.25, 99)
     assert (env.game, env.frame_skip, env.num_img_obs, env.clip_reward) == ("pong", 3, 2, False)
