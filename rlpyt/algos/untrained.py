@@ -63,7 +63,8 @@ def unregistered(model: nn.Module) -> list[str]:
     Search tensors, and lists, tuples, sets and dictionaries of modules or tensors. Tensors in other
     objects or in closures are not found.
     """
-    known = {id(p) for p in model.parameters()}
+    # A model may override `parameters` to leave out those that it does not train.
+    known = {id(p) for _, p in nn.Module.named_parameters(model)}
     found: dict[int, str] = {}
     for path, module in model.named_modules():
         for attribute, value in vars(module).items():

@@ -111,6 +111,18 @@ def test_lists_dictionaries_and_bare_tensors_are_looked_into():
     assert sorted(unregistered(Deep())) == ["inner.heads['a'][0].weight", "scale"]
 
 
+def test_parameters_that_a_model_leaves_out_are_registered():
+    class Headed(nn.Sequential):
+        def parameters(self, recurse=True):  # as rlpyt's models with `stop_conv_grad`
+            yield from self[1].parameters()
+
+        def named_parameters(self, *args, **kwargs):
+            yield from self[1].named_parameters()
+
+    model = Headed(nn.Linear(1, 1), nn.Linear(1, 1))
+    assert unregistered(model) == unregistered(nn.Sequential(model)) == []
+
+
 def test_many_names_are_counted():
     model = nn.Linear(1, 1)
     model.layers = [nn.Linear(1, 1, bias=False) for _ in range(11)]
