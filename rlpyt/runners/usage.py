@@ -48,9 +48,13 @@ class PhaseClock:
         return {phase: total - self._at_lap[phase] for phase, total in self.read().items()}
 
     def lap(self) -> dict[str, float]:
-        """Return the seconds by phase since the last lap, and begin another one."""
+        """Return the seconds by phase since the last lap, and begin another one.
+
+        They are NaN if no phase was ever begun, as in a ``train`` of a subclass for rlpyt (2019).
+        """
         result, self._at_lap = self.since_lap(), dict(self.seconds)
-        return result
+        begun = any(self.seconds[phase] for phase in PHASES if phase != "logging")
+        return result if begun else dict.fromkeys(PHASES, float("nan"))
 
     def load(self, since_lap: dict[str, float]) -> None:
         """Continue a lap with the seconds that ``since_lap`` returned before an interruption."""

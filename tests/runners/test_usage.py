@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,6 +87,24 @@ def test_rows_hold_the_seconds_of_each_part(now, tmp_path):
     assert found[2] == [2 * SAMPLING_S, 2 * OPTIMIZING_S, EVAL_S, 2 * HOOK_S]
     speeds = times_of(tmp_path, "SamplerStepsPerSecond", "OptimizerUpdatesPerSecond")
     assert speeds[1:] == [[T * B / SAMPLING_S, 8 / OPTIMIZING_S]] * 2
+
+
+def test_a_training_loop_without_phases_leaves_their_columns_empty(tmp_path):
+    class Runner(MinibatchRl):
+        def train(self):
+            for itr in range(self.startup()):
+                samples, traj_infos = self.sampler.obtain_samples(itr)
+                opt_info = self.algo.optimize_agent(itr, samples)
+                self.store_diagnostics(itr, traj_infos, opt_info)
+                self.log_diagnostics(itr)
+            self.shutdown()
+
+    with run_context(tmp_path, 0, "times"):
+        runner_for(Runner, n_itr=2).train()
+    phases = ("SamplingTime (s)", "OptimizingTime (s)", "LoggingTime (s)")
+    found = times_of(tmp_path, *phases, "SamplerStepsPerSecond", "OptimizerUpdatesPerSecond")
+    assert np.isnan(found).all() and len(found) == 2
+    assert all(speed > 0 for row in times_of(tmp_path, "StepsPerSecond") for speed in row)
 
 
 def test_a_resumed_row_counts_the_time_before_the_interruption(now, tmp_path):
