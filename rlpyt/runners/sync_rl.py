@@ -316,6 +316,7 @@ def ranks_affinities(affinity: Any, sampler: BaseSampler) -> list[Any]:
             ranks.
     """
     here, affinity = torchrun.place(), decoded(affinity)
+    affinity = None if affinity == {} else affinity  # of a runner without one
     if isinstance(affinity, list | tuple):
         several = [decoded(entry) for entry in affinity]
         if here is None and several:

@@ -172,7 +172,7 @@ def split_affinity(affinity: object) -> dict[str, Any]:
         ValueError: the code is invalid, or the number of optimizers is 0 or far too large.
     """
     affinity = decoded(affinity)
-    if affinity is None:  # the optimizer gets half the cores
+    if affinity in (None, {}):  # the optimizer gets half the cores
         threads = max(1, n_granted_cpus() // 2)
         return {"sampler": None, "optimizer": [{"torch_threads": threads}]}
     if not isinstance(affinity, dict) or not {"sampler", "optimizer"} & set(affinity):

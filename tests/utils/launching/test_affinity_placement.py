@@ -158,6 +158,15 @@ def test_defaults_follow_the_containers_quota(allowed, monkeypatch):
         assert [own["master_torch_threads"] for own in shares] == [max(1, n // 2)] * 2
 
 
+def test_an_empty_affinity_is_none(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    sampler = SerialSampler(make, dict(id="CartPole-v1"), batch_T=1, batch_B=8)
+    assert Hardware.of({}) == Hardware.of(None)
+    assert split_affinity({}) == split_affinity(None)
+    ranks = ranks_affinities({}, sampler)
+    assert ranks == ranks_affinities(None, sampler) and len(ranks) == 3
+
+
 def test_alternating_workers_sit_on_each_others_cores(allowed):
     allowed(0, 1, 2, 3)
     code = "0slt_4cpu_0gpu_4cpr_1alt"  # and its second hardware threads are not here
