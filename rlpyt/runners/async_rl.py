@@ -460,7 +460,7 @@ class AsyncRlBase(MinibatchRlBase):
 
         Args:
             itr: number of calls of ``optimize_agent``.
-            sampler_itr: iteration of the sampler; -1 before the first.
+            sampler_itr: iteration of the sampler, also 0 before the first, as in rlpyt.
             throttle_time: seconds that the optimizer has waited for batches since the last row.
             prefix: prefix of the diagnostics' column names.
         """
@@ -468,18 +468,10 @@ class AsyncRlBase(MinibatchRlBase):
         traj_infos, eval_time = self._evaluation or (None, 0.0)
         super().log_diagnostics(sampler_itr, traj_infos, eval_time, prefix)
 
-    def write_row(self, itr: int, evaluation: tuple[list[Any], float] | None = None) -> None:
-        """Write a row of progress.csv and pass it to the hooks.
-
-        Args:
-            itr: last iteration of the sampler, -1 before the first.
-            evaluation: (trajectories, seconds that training waited) of an evaluation.
-        """
+    def _log_row(self, itr: int, evaluation: tuple[list[Any], float] | None) -> None:
         self._evaluation = evaluation
-        self.log_diagnostics(
-            self.opt_itr, itr, self.pipeline.learner_waited_s - self._waited_at_row[0]
-        )
-        self._call_hooks("on_log", dict(logger.current().last_row))
+        waited = self.pipeline.learner_waited_s - self._waited_at_row[0]
+        self.log_diagnostics(self.opt_itr, itr, waited)
 
     def log_iteration(self, itr: int) -> None:
         """Record the iterations of optimizer and sampler, and how long each waited."""

@@ -562,9 +562,13 @@ class MinibatchRlBase(CheckpointedRunner):
                 ``None`` for a row without one.
         """
         self._before_first = itr < 0
-        self.log_diagnostics(max(itr, 0), *(evaluation or ()))
+        self._log_row(max(itr, 0), evaluation)
         self._before_first = False
         self._call_hooks("on_log", dict(logger.current().last_row))
+
+    def _log_row(self, itr: int, evaluation: tuple[list[Any], float] | None) -> None:
+        """Call ``log_diagnostics``."""
+        self.log_diagnostics(itr, *(evaluation or ()))
 
     def log_diagnostics(
         self,
