@@ -1,5 +1,6 @@
 """Convolutional networks."""
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -24,6 +25,7 @@ class Conv2dModel(nn.Module):
         nonlinearity: class or name of the nonlinearity.
         use_maxpool: convolve with stride 1, then downsample by max-pooling with the given stride.
         head_sizes: ignored with a warning; use `Conv2dHeadModel`.
+        final_nonlinearity: if False, none follows the last convolution.
 
     Raises:
         ValueError: the lists differ in length.
@@ -39,6 +41,8 @@ class Conv2dModel(nn.Module):
         nonlinearity: Nonlinearity = nn.ReLU,
         use_maxpool: bool = False,
         head_sizes: IntOrList | None = None,
+        *,
+        final_nonlinearity: bool = True,
     ) -> None:
         super().__init__()
         if head_sizes is not None:
@@ -55,11 +59,13 @@ class Conv2dModel(nn.Module):
             )
         self.in_channels = in_channels
         layers: list[nn.Module] = []
-        for n_in, n_out, kernel, stride, padding in zip(
-            [in_channels, *channels], channels, kernel_sizes, strides, paddings
+        n_nonlinear = len(channels) if final_nonlinearity else len(channels) - 1
+        for i, (n_in, n_out, kernel, stride, padding) in enumerate(
+            zip([in_channels, *channels], channels, kernel_sizes, strides, paddings)
         ):
             layers.append(nn.Conv2d(n_in, n_out, kernel, 1 if use_maxpool else stride, padding))
-            layers.append(nonlinearity_class(nonlinearity)())
+            if i < n_nonlinear:
+                layers.append(nonlinearity_class(nonlinearity)())
             if use_maxpool and stride > 1:
                 layers.append(nn.MaxPool2d(stride))
         self.conv = nn.Sequential(*layers)
@@ -77,7 +83,11 @@ class Conv2dModel(nn.Module):
         return self.conv(input)  # type: ignore[no-any-return]
 
     def conv_out_size(self, h: int, w: int, c: int | None = None) -> int:
-        """Return the number of outputs, C' * H' * W', for an image of height ``h`` and width ``w``.
+        """Return the number of outputs, C' * H' * W'; see ``conv_out_shape``."""
+        return math.prod(self.conv_out_shape(h, w, c))
+
+    def conv_out_shape(self, h: int, w: int, c: int | None = None) -> tuple[int, int, int]:
+        """Return (C', H', W') of the output for an image of height ``h`` and width ``w``.
 
         Args:
             h, w: height and width of the image, in pixels.
@@ -98,7 +108,7 @@ class Conv2dModel(nn.Module):
                         "smaller kernels or strides, or larger images."
                     )
             c = getattr(layer, "out_channels", c)
-        return c * h * w
+        return c, h, w
 
 
 class Conv2dHeadModel(nn.Module):

@@ -11,10 +11,14 @@ IMAGE = (2, 13, 11)
 
 @pytest.mark.parametrize("use_maxpool", [False, True])
 @pytest.mark.parametrize("paddings", [None, [0, 1]])
-def test_conv_out_size_is_what_comes_out(use_maxpool, paddings):
-    model = Conv2dModel(2, **ARGS, paddings=paddings, use_maxpool=use_maxpool)
+@pytest.mark.parametrize("final", [True, False])
+def test_conv_out_size_is_what_comes_out(use_maxpool, paddings, final):
+    settings = dict(paddings=paddings, use_maxpool=use_maxpool, final_nonlinearity=final)
+    model = Conv2dModel(2, **ARGS, **settings)
     out = model(torch.randn(3, *IMAGE))
     assert model.conv_out_size(*IMAGE[1:]) == out[0].numel()
+    assert model.conv_out_shape(*IMAGE[1:]) == out[0].shape
+    assert (out.min() >= 0) == final and [type(m) for m in model.conv].count(nn.ReLU) == 1 + final
     pools = [m for m in model.modules() if isinstance(m, nn.MaxPool2d)]
     assert len(pools) == use_maxpool  # only the layer with a stride is pooled
 
