@@ -373,6 +373,7 @@ def test_snapshots_load_with_safe_defaults(tmp_path):
         "mean": np.float32(0.5),
         "counts": np.arange(3, dtype=">i8")[::-1],
         "pair": Pair(np.bool_(True), None),
+        "tied": [block, block[:], block[::2], block.view(torch.int32)],
     }
     logger.save_itr_params(0, params)
     loaded = torch.load(tmp_path / "params.pkl", weights_only=True)
@@ -383,6 +384,9 @@ def test_snapshots_load_with_safe_defaults(tmp_path):
     assert 0 in loaded["optimizer_state_dict"]["state"] and loaded["mean"] == 0.5
     assert torch.equal(loaded["counts"], torch.tensor([2, 1, 0]))
     assert loaded["pair"] == {"left": True, "right": None}
+    memory = [x.untyped_storage().data_ptr() for x in loaded["tied"]]
+    assert memory[0] == memory[1] and len(set(memory)) == 3  # the same numbers are saved once
+    assert all(torch.equal(*pair) for pair in zip(loaded["tied"], params["tied"], strict=True))
 
 
 @pytest.mark.parametrize(

@@ -66,29 +66,46 @@ def read_snapshot(path: str | os.PathLike[str]) -> Any:
         raise DamagedFile(f"{path} is damaged or truncated ({reason})") from error
 
 
-def plain(tree: Any, where: str = "params") -> Any:  # noqa: PLR0911 - a case per kind
+def plain(  # noqa: PLR0911 - a case per kind
+    tree: Any, where: str = "params", copies: dict[Any, Any] | None = None
+) -> Any:
     """Convert a tree to dicts, lists, tuples, tensors on the CPU, numbers, strings and None.
 
     numpy arrays become tensors, numpy scalars Python numbers, namedtuples dicts. Tensors are
-    copied, so that a view does not save its complete storage.
+    copied, so that a view does not save its complete storage; those that are the same memory, such
+    as tied parameters, are copied and saved once.
+
+    Args:
+        tree: tree to convert.
+        where: path of the tree, for errors.
+        copies: tensors that were copied before, and their copies, by memory; extended in place.
 
     Raises:
         TypeError: the tree contains an object of an unsupported type; the message gives its path.
     """
     import torch
 
+    copies = {} if copies is None else copies
     if isinstance(tree, torch.Tensor):
-        return tree.detach().cpu().clone()
+        key: Any = id(tree)
+        if tree.layout is torch.strided:
+            numbers = tree.dtype, tree.is_conj(), tree.is_neg()
+            key = tree.device, tree.data_ptr(), tree.shape, tree.stride(), numbers
+        if key not in copies:  # which keeps the tensor, so that its memory is not used again
+            copies[key] = tree, tree.detach().cpu().clone()
+        return copies[key][1]
     if isinstance(tree, np.generic) and tree.dtype.kind in "biuf":
         return tree.item()
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "biufc":
         return torch.from_numpy(np.array(tree, dtype=tree.dtype.newbyteorder("="), order="C"))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return {name: plain(getattr(tree, name), f"{where}.{name}") for name in tree._fields}
+        return {
+            name: plain(getattr(tree, name), f"{where}.{name}", copies) for name in tree._fields
+        }
     if isinstance(tree, Mapping):
-        return {_plain_key(k, where): plain(v, f"{where}[{k!r}]") for k, v in tree.items()}
+        return {_plain_key(k, where): plain(v, f"{where}[{k!r}]", copies) for k, v in tree.items()}
     if isinstance(tree, (list, tuple)):
-        items = [plain(value, f"{where}[{i}]") for i, value in enumerate(tree)]
+        items = [plain(value, f"{where}[{i}]", copies) for i, value in enumerate(tree)]
         return tuple(items) if isinstance(tree, tuple) else items
     if tree is None or type(tree) in (bool, int, float, str):
         return tree
