@@ -561,7 +561,7 @@ class MinibatchRlBase(CheckpointedRunner):
             evaluation: (trajectories, seconds) of an evaluation; in a runner that evaluates,
                 ``None`` for a row without one.
         """
-        self._before_first = itr < 0
+        self._before_first, logger.current().last_row = itr < 0, {}
         self._log_row(max(itr, 0), evaluation)
         self._before_first = False
         self._call_hooks("on_log", dict(logger.current().last_row))
