@@ -71,6 +71,7 @@ if __name__ == "__main__":
         sampler=AsyncSerialSampler(EnvCls=Walk, env_kwargs={}, batch_T=5, batch_B=2),
         n_steps=200,
         log_interval_steps=100,
+        max_lead=0,  # so that the number of updates is known
         affinity=AttrDict(optimizer=[cores], sampler=dict(cores), set_affinity=False),
     ).train()
-    assert algo.update_counter > 10, algo.update_counter
+    assert algo.update_counter == 18 * 10 * 4 / 8, algo.update_counter
