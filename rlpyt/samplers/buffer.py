@@ -51,17 +51,24 @@ from rlpyt.utils.shared import Arena
 if TYPE_CHECKING:
     from rlpyt.envs.vector.base import VectorEnv
     from rlpyt.samplers.tiles import ActingAgent
+    from rlpyt.spaces.base import Space
 
 SUM_TOLERANCE = 0.02  # for a sum of probabilities; a softmax in bfloat16 is within 0.01
 
 
-def env_examples(env: Env | VectorEnv) -> AttrDict:
+def env_examples(env: Env | VectorEnv, action_space: Space | None = None) -> AttrDict:
     """Take one random step; return the environment's spaces and examples of its outputs.
+
+    Args:
+        env: the environment.
+        action_space: space of the action; ``None``: the environment's.
 
     Raises:
         ValueError, TypeError: an output has the wrong type or shape.
     """
-    action, first_observation, step = _one_step(env)
+    if action_space is None:
+        action_space = env.action_space
+    action, first_observation, step = _one_step(env, action_space)
     check_parts(step)
     next_observation, reward, done, env_info = step
     _check_observation(env, next_observation)
@@ -82,12 +89,12 @@ def env_examples(env: Env | VectorEnv) -> AttrDict:
     )
 
 
-def _one_step(env: Env | VectorEnv) -> tuple[Any, Any, Any]:
+def _one_step(env: Env | VectorEnv, action_space: Space) -> tuple[Any, Any, Any]:
     """Return an action, the first observation and a step; of a vector environment, its first row's.
 
     The action is random, among the valid ones if there is a mask.
     """
-    action = env.action_space.sample()
+    action = action_space.sample()
     batch = env.reset()
     masks = action_mask_of(batch)
     if not is_batch(env):

@@ -107,7 +107,10 @@ class EnvBatch:
         space = self._action_spaces.get((b, seed))
         if space is None:  # a copy, since environments may share theirs, as rows of a batch do
             own = self.envs[b if self.can_hold else 0].action_space
-            space = self._action_spaces[b, seed] = copy.deepcopy(own)
+            # One that samples by a method of the environment cannot be copied without it.
+            is_bound = any("sample" in getattr(x, "__dict__", {}) for x in (own, unwrapped(own)))
+            space = copy.copy(own) if is_bound else copy.deepcopy(own)
+            self._action_spaces[b, seed] = space
             space.seed(env_seed(seed, rank, self._random_actions))
         return space.sample() if mask is None else sample_valid(space, mask)
 

@@ -21,7 +21,7 @@ from rlpyt.envs.base import Env, EnvSpaces, build_env
 from rlpyt.processes.call import run_in_child
 from rlpyt.processes.status import describe_env
 from rlpyt.samplers.buffer import env_examples
-from rlpyt.spaces.action_mask import mask_sizes
+from rlpyt.spaces.action_mask import mask_sizes, unwrapped
 from rlpyt.spaces.elements import leaf_spaces
 from rlpyt.spaces.record import record_of
 from rlpyt.utils.logging.console import say
@@ -64,7 +64,7 @@ def try_environment(
     if in_child:
         what = f"trying out {describe_env(make, kwargs)}"
         settings: dict[str, Any] = dict(start_method=start_method, timeout_s=timeout_s, what=what)
-        return run_in_child(_try_out, make, kwargs, **settings)
+        return run_in_child(_try_out_in_child, make, kwargs, **settings)
     with undisturbed(), contextlib.closing(_try_out(make, kwargs, around)) as generator:
         return next(generator)
 
@@ -79,15 +79,34 @@ def _try_out(
     with around(), warnings.catch_warnings(action="ignore", category=UserWarning):
         env = build_env(make, kwargs, "trying it out")
     try:
-        env.action_space.sample()  # seeds the space from the global generator
+        action_space = env.action_space
+        action_space.sample()  # seeds the space from the global generator
         with around(), without_exit(f"trying out {describe_env(make, kwargs)}"):
             if hasattr(env, "seed"):  # agents may keep statistics of what they are tried out with
                 env.seed([*range(env.n)] if hasattr(env, "reset_rows") else 0)
-            examples = env_examples(env)
+            examples = env_examples(env, action_space)
         yield examples
     finally:
         with around():
             close_quietly([env])
+
+
+def _try_out_in_child(
+    make: Callable[..., Any], kwargs: dict[str, Any]
+) -> Generator[Any, None, None]:
+    """Yield examples of one step that another process can read.
+
+    Spaces lose functions that hide their methods, such as the ``space.sample = self.sample_action``
+    of environments for rlpyt (2019), which would take the environment along.
+    """
+    with contextlib.closing(_try_out(make, kwargs)) as generator:
+        examples = next(generator)
+        for space in examples.spaces:
+            for _, part in leaf_spaces(space):
+                for owner in (part, unwrapped(part)):
+                    for name in ("sample", "contains", "seed"):
+                        getattr(owner, "__dict__", {}).pop(name, None)
+        yield examples
 
 
 def has_generator(make: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:

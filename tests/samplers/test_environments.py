@@ -28,6 +28,7 @@ from rlpyt.samplers.environments import close_quietly, has_generator, try_enviro
 from rlpyt.samplers.parallel.cpu.sampler import CpuSampler
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.spaces.gym_wrapper import GymSpaceWrapper
+from rlpyt.spaces.int_box import IntBox
 
 OLD = dict(EnvCls=make, env_kwargs=dict(id="Pendulum-v0"), batch_T=2, batch_B=2)
 EVALUATION = dict(
@@ -321,3 +322,41 @@ def test_what_an_agent_is_tried_out_with_is_the_same_in_every_run(factory, more)
     kwargs = {"id": "CartPole-v1", **more}
     first, second = (try_environment(factory, kwargs, in_child=False) for _ in range(2))
     np.testing.assert_array_equal(first.observation, second.observation)
+
+
+class OwnSampling(CountEnv):
+    """A space that samples by a method of the environment, which cannot be sent to a process."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()  # as an emulator or a window
+        self.action_space.sample = self.sample_action
+
+    def sample_action(self):
+        return np.int64(1)
+
+
+def test_spaces_may_sample_by_methods_of_the_environment():
+    sampler = CpuSampler(OwnSampling, {}, batch_T=2, batch_B=1, max_decorrelation_steps=3)
+    try:
+        sampler.initialize(CategoricalMlpAgent(), seed=0, affinity=dict(n_workers=1))
+        samples, _ = sampler.obtain_samples(0)
+        assert samples.env.reward.shape == (2, 1)
+    finally:
+        sampler.shutdown()
+
+
+class NewSpaces(CountEnv):
+    """Its spaces are new objects at each access, which seed themselves from numpy's generator."""
+
+    @property
+    def action_space(self):
+        return IntBox(0, 2)
+
+
+def test_new_spaces_at_each_access_are_no_change_by_the_environment():
+    sampler = SerialSampler(NewSpaces, {}, batch_T=2, batch_B=1, max_decorrelation_steps=0)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        sampler.initialize(CategoricalMlpAgent(), seed=0)
+        sampler.obtain_samples(0)
+    sampler.shutdown()
