@@ -337,6 +337,15 @@ TABLES: dict[str, list[Experiment]] = {
                        folder=f"sb3-td3-{env}-lr1e-3"),
         )
     ],
+    "contrib": [
+        Experiment("crossq-256-HalfCheetah-50k",
+                   f"train crossq HalfCheetah-v5 --steps 50000 --torch-threads 1 {SERIAL} "
+                   '--agent.args \'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'',
+                   "the peer's score", cheap=False),
+        Experiment("sb3-crossq-256-HalfCheetah-50k",
+                   "crossq HalfCheetah-v5 --steps 50000 --learning-rate 1e-3", "a peer",
+                   cheap=False, program="benchmarks.sb3_control"),
+    ],
     "toys": [
         _few("ppo-toy-mask", "train ppo toy/mask", ">= 4.75"),
         _few("ppo-toy-mask-without", f"train ppo toy/mask {WITHOUT.format('mask')}",
@@ -472,6 +481,7 @@ COMPARISONS: dict[str, list[tuple[str, str]]] = {
     ],
     "first-actions": [("td3-HalfCheetah-first-uniform", "td3-HalfCheetah-first-noise")],
     "twenty": [(f"td3-{env}-twenty", f"sb3-td3-{env}-twenty") for env in ("HalfCheetah", "Hopper")],
+    "contrib": [("crossq-256-HalfCheetah-50k", "sb3-crossq-256-HalfCheetah-50k")],
     "earlier": [
         ("sac-layernorm-HalfCheetah", "sac-HalfCheetah"),
         ("sac-droq-HalfCheetah", "sac-HalfCheetah"),

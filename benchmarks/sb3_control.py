@@ -1,4 +1,4 @@
-"""Train SAC or TD3 of Stable-Baselines3, for comparison with rlpyt.
+"""Train SAC, TD3 or CrossQ of Stable-Baselines3 and its Contrib, for comparison with rlpyt.
 
     OMP_NUM_THREADS=1 python -m benchmarks.sb3_control sac HalfCheetah-v5 --steps 50000 --seed 0
 
@@ -106,7 +106,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("algo", choices=("sac", "td3"))
+    parser.add_argument("algo", choices=("sac", "td3", "crossq"))
     parser.add_argument("env", help="HalfCheetah-v5")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=0)

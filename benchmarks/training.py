@@ -3,10 +3,10 @@
 PPO: 8 environments x 128 steps, 4 epochs of 4 minibatches, the hyperparameters of `peers.PPO`
 everywhere. DQN: one environment, an update with 32 transitions every 4 steps, the
 hyperparameters of `peers.DQN`; with 4 environments x 16 steps, 16 updates after each 64.
-SAC and TD3: one environment, one update with 256 transitions per step, the hyperparameters of
-`peers.CONTROL`. "start s" includes the first updates and compilation. The steps until the
-mean return of the last 100 episodes reaches the target show that all contenders learn; with one
-seed each they can reveal a fault, but not a difference.
+SAC, TD3 and CrossQ: one environment, one update with 256 transitions per step, the
+hyperparameters of `peers.CONTROL`. "start s" includes the first updates and compilation. The
+steps until the mean return of the last 100 episodes reaches the target show that all contenders
+learn; with one seed each they can reveal a fault, but not a difference.
 """
 
 from __future__ import annotations
@@ -96,6 +96,19 @@ def control(algo: str, threads: tuple[int, ...] = (1, 2)) -> Setting:
     return Setting(f"{algo.upper()} HalfCheetah-v5, an update every step", tuple(rows))
 
 
+def crossq() -> Setting:
+    """Compare CrossQ with critics of two layers of 256 units on HalfCheetah-v5."""
+    rows = (
+        ("Stable-Baselines3 Contrib", "sb3", {}, 1),
+        ("rlpyt SerialSampler", "rlpyt", {}, 1),
+        ("rlpyt SerialSampler, compiled update", "rlpyt", {"compile": "update"}, 1),
+    )
+    return Setting(
+        "CrossQ HalfCheetah-v5, an update every step",
+        contenders("control", {"algo": "crossq"}, rows),
+    )
+
+
 def pong_on_gpu() -> Setting:
     """Compare PPO on ALE Pong with 16 environments and the learner on the first CUDA device."""
     ours = {"n_workers": 8, "cuda_idx": 0}
@@ -136,6 +149,7 @@ SETTINGS = {
     "dqn-pong": (dqn("pong", 0, (1, 2)),),
     "sac": (control("sac"),),
     "td3": (control("td3"),),
+    "crossq": (crossq(),),
 }
 # Not among "all": they need a CUDA device.
 ON_GPU = {"gpu-pong": (pong_on_gpu(),), "gpu-sac": (control_on_gpu("sac"),)}

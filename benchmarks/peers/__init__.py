@@ -56,9 +56,9 @@ class Dqn:
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """Hyperparameters of SAC and TD3, with an update of all networks per step.
+    """Hyperparameters of SAC, TD3 and CrossQ, with an update of all networks per step.
 
-    TD3's policy and targets are updated every ``policy_delay`` steps.
+    TD3's policy and targets are updated every ``policy_delay`` steps, CrossQ's policy every three.
     """
 
     batch_size: int = 256
@@ -98,7 +98,10 @@ class Peer(Protocol):
         """Run DQN on "cartpole" or "pong", in one environment."""
 
     def control(self, algo: str) -> Workload:
-        """Run "sac" or "td3" on `CONTROL_ENV`, in one environment that starts in the same state."""
+        """Run "sac", "td3" or "crossq" on `CONTROL_ENV`, in one environment.
+
+        It starts in the same state in all libraries.
+        """
 
     def Replay(self, task: ReplayTask) -> Replay:
         """Build an empty replay."""

@@ -139,10 +139,10 @@ def dqn(
 
 
 def control(algo: str, cuda_idx: int | None = None, **kwargs: Any) -> Workload:
-    """Run SAC or TD3.
+    """Run SAC, TD3 or CrossQ.
 
     Args:
-        algo: "sac" or "td3".
+        algo: "sac", "td3" or "crossq".
         cuda_idx: CUDA device that trains; None for the CPU.
         kwargs: arguments of the algorithm that override the shared hyperparameters.
     """
@@ -169,6 +169,11 @@ def control(algo: str, cuda_idx: int | None = None, **kwargs: Any) -> Workload:
     if algo == "sac":
         agent = SacAgent(model_kwargs=sizes, q_model_kwargs=sizes)
         learner: Any = SAC(**settings)
+    elif algo == "crossq":
+        sizes["normalization"] = "batch_renorm"
+        agent = SacAgent(model_kwargs=sizes, q_model_kwargs=sizes, target_critics=False)
+        settings["optim_kwargs"] = {"betas": (0.5, 0.999)}
+        learner = SAC(joint_critics=True, policy_update_interval=3, **settings)
     else:
         agent = Td3Agent(model_kwargs=sizes, q_model_kwargs=sizes, action_std=CONTROL.action_std)
         settings["q_learning_rate"] = CONTROL.learning_rate

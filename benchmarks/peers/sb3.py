@@ -108,12 +108,13 @@ def dqn(env: str) -> Workload:
 
 
 def control(algo: str, device: str = "cpu") -> Workload:
-    """Run SAC or TD3."""
+    """Run SAC, TD3 or CrossQ."""
     return _off_policy(control_model(algo, CONTROL_ENV, CONTROL, device=device), CONTROL)
 
 
 def control_model(algo: str, env: str, hyper: Control, seed: int = 0, device: str = "cpu") -> Any:
-    """Return the model of SAC or TD3, with an environment that starts as rlpyt's does."""
+    """Return the model of SAC, TD3 or CrossQ, with an environment that starts as rlpyt's does."""
+    import sb3_contrib
     import stable_baselines3
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.noise import NormalActionNoise
@@ -123,7 +124,12 @@ def control_model(algo: str, env: str, hyper: Control, seed: int = 0, device: st
     envs = make_vec_env(env, 1, seed=env_seed(seed, 0))
     A = envs.action_space.shape[0]  # type: ignore[index]
     noise = NormalActionNoise(np.zeros(A), np.full(A, hyper.action_std))
-    return getattr(stable_baselines3, algo.upper())(
+    cls, own = {
+        "sac": (stable_baselines3.SAC, {"tau": hyper.tau}),
+        "td3": (stable_baselines3.TD3, {"tau": hyper.tau, "action_noise": noise}),
+        "crossq": (sb3_contrib.CrossQ, {}),
+    }[algo]
+    return cls(
         "MlpPolicy",
         envs,
         learning_rate=hyper.learning_rate,
@@ -131,13 +137,12 @@ def control_model(algo: str, env: str, hyper: Control, seed: int = 0, device: st
         learning_starts=hyper.learning_starts,
         batch_size=hyper.batch_size,
         gamma=hyper.discount,
-        tau=hyper.tau,
         train_freq=hyper.steps_per_update,
         gradient_steps=1,
         policy_kwargs={"net_arch": list(hyper.hidden_sizes)},
-        action_noise=noise if algo == "td3" else None,
         device=device,
         seed=seed,
+        **own,
     )
 
 
