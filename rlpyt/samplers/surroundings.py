@@ -102,11 +102,12 @@ def _set_deterministic(state: Any) -> None:
     torch.use_deterministic_algorithms(state[0], warn_only=state[1])
 
 
+PYTHON = Setting("Python's random generator", random.getstate, random.setstate, True)
 NUMPY = Setting("numpy's random generator", np.random.get_state, np.random.set_state, True)
 TORCH = Setting("torch's random generator", _torch_generators, _set_torch_generators, True)
 DTYPE = Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype)
 SETTINGS = (
-    Setting("Python's random generator", random.getstate, random.setstate, True),
+    PYTHON,
     NUMPY,
     TORCH,
     DTYPE,
@@ -150,6 +151,14 @@ SETTINGS = (
     Setting("signal handlers", signal_handlers, set_signal_handlers, shared=False),
 )
 
+# Functions that put a generator at the start of another stream, which depends on the state of the
+# generator and on a number. From the trainer's own state environments would draw its numbers.
+ANEW: dict[Setting, Callable[[int], object]] = {
+    PYTHON: lambda n: random.seed(random.getrandbits(64) + n),
+    NUMPY: lambda n: np.random.seed(np.random.randint(2**31) + n),
+    TORCH: lambda n: torch.default_generator.manual_seed(int(torch.randint(2**62, ())) + n),
+}
+
 
 class Surroundings:
     """Keeps settings of the process apart that environments change.
@@ -187,8 +196,10 @@ class Surroundings:
         before = [setting.get() for setting in SETTINGS]
         found = []
         with self._swapped():
-            if not acting:
-                self._draw()
+            self._n_trials += 1
+            own = [x for x in ANEW if x not in self._changed and not (acting and x is TORCH)]
+            for setting in own:
+                ANEW[setting](self._n_trials)
             start = [setting.get() for setting in SETTINGS]
             try:
                 yield
@@ -204,7 +215,7 @@ class Surroundings:
                     if not unchanged:
                         self._changed[setting] = new
                         found.append(setting.name)
-                    if not unchanged or (setting.is_generator and not acting):
+                    if not unchanged or setting in own:
                         setting.set(old)
         self._warn(found, acting)
 
@@ -216,20 +227,11 @@ class Surroundings:
         """
         new = {setting: value for setting, value in changed.items() if setting not in self._changed}
         for setting, value in new.items():
+            if setting is NUMPY and _draws_lead(value, NUMPY.get()):
+                ANEW[NUMPY](0)
             self._changed[setting] = setting.get()
             setting.set(value)
         self._warn([setting.name for setting in new], True)
-
-    def _draw(self) -> None:
-        """Advance the generators, by another number in each trial.
-
-        An environment that restores an earlier state is found in this way.
-        """
-        self._n_trials += 1
-        for _ in range(self._n_trials):
-            random.random()
-            np.random.random_sample()
-        torch.rand(self._n_trials)
 
     def _warn(self, found: list[str], acting: bool) -> None:
         if found and self._who:
@@ -281,6 +283,20 @@ class Surroundings:
                     self._changed.setdefault(setting, setting.get())
             with undisturbed(), self._swapped():
                 set_random_state(state["random"])
+
+
+def _draws_lead(before: Any, after: Any) -> bool:
+    """Return True if numpy's generator gets from one state to the other by draws alone.
+
+    A state has 624 words, which are replaced after as many draws. At most 100 rounds are tried.
+    """
+    generator = NUMPY_RANDOM.RandomState()
+    generator.set_state(before)
+    for _ in range(100):
+        if np.array_equal(generator.get_state()[1], after[1]):
+            return True
+        generator.bytes(4 * 624)
+    return False
 
 
 def mark_torch_seed() -> None:

@@ -16,7 +16,14 @@ from rlpyt.algos.pg.ppo import PPO
 from rlpyt.envs.toy import CountEnv
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
-from rlpyt.samplers.surroundings import SETTINGS, TORCH, Surroundings, mark_torch_seed, same
+from rlpyt.samplers.surroundings import (
+    SETTINGS,
+    TORCH,
+    Surroundings,
+    _draws_lead,
+    mark_torch_seed,
+    same,
+)
 from tests.parts import EchoAgent
 
 CHANGES = {
@@ -198,6 +205,43 @@ def test_a_run_is_the_same_with_an_environment_that_restores_generators(tmp_path
         other, others = trained(tmp_path / "own", EnvCls=Restoring)
     assert drawn == other
     assert all(map(torch.equal, parameters, others))
+
+
+class Drawing(CountEnv):
+    """Records what it draws from the global generators, from the step ``first`` on."""
+
+    n_steps = 0
+    drawn: list = []
+
+    def __init__(self, first=0, **kwargs):
+        super().__init__(**kwargs)
+        self.first = first
+
+    def step(self, action):
+        self.n_steps += 1
+        if self.n_steps > self.first:
+            self.drawn.append((random.random(), np.random.rand()))
+        return super().step(action)
+
+
+@pytest.mark.filterwarnings("ignore:.*random generator:UserWarning")
+@pytest.mark.parametrize("first", [0, LATE])
+def test_an_environment_that_draws_gets_other_numbers_than_the_trainer(tmp_path, first):
+    Drawing.drawn = []
+    trainer, _ = trained(tmp_path, n_itr=80, EnvCls=Drawing, first=first)
+    assert len(Drawing.drawn) >= 2 * (80 * 8 - first)
+    # Those drawn before it is noticed that a late environment draws are the trainer's.
+    own = {x for drawn in Drawing.drawn[16 * bool(first) :] for x in drawn}
+    assert not own & {x for drawn in trainer for x in drawn[:2]}
+
+
+def test_numbers_that_are_drawn_are_told_from_a_seed():
+    for n in (0, 1, 500, 624, 625, 3000):
+        before = np.random.get_state()
+        np.random.bytes(4 * n)
+        assert _draws_lead(before, np.random.get_state())
+        np.random.seed(n)
+        assert not _draws_lead(before, np.random.get_state())
 
 
 @pytest.mark.filterwarnings("ignore:.*random generator:UserWarning")
