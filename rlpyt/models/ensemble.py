@@ -120,21 +120,27 @@ class Dropout(nn.Dropout):
 
 
 class Ensemble(nn.Module):
-    """Separate models of any class, called in turn, with stacked outputs.
+    """Separate models of any class, called in turn.
 
     Used for models that cannot be evaluated as one.
 
     Args:
         make: function that builds one model.
         n_members: E, number of models.
+
+    Attributes:
+        join: function that makes one output of those of all members: ``torch.stack``, or ``tuple``
+            for members with a backward pass each.
     """
+
+    join: Callable[[list[Any]], Any] = staticmethod(torch.stack)
 
     def __init__(self, make: Callable[[], nn.Module], n_members: int) -> None:
         super().__init__()
         self.members = nn.ModuleList(make() for _ in range(n_members))
 
-    def forward(self, *inputs: Any, member: int | None = None) -> Tensor:
-        """Return stacked outputs [E, ...], or the output [...] of one member.
+    def forward(self, *inputs: Any, member: int | None = None) -> Any:
+        """Return joined outputs, [E, ...] if stacked, or the output [...] of one member.
 
         ``HeadInputs`` of recurrent members have features [.., E, F], those of each member.
         """
@@ -144,8 +150,8 @@ class Ensemble(nn.Module):
         else:
             each = [inputs] * len(self.members)
         if member is not None:
-            return self.members[member](*each[member])  # type: ignore[no-any-return]
-        return torch.stack([m(*own) for m, own in zip(self.members, each, strict=True)])
+            return self.members[member](*each[member])
+        return self.join([m(*own) for m, own in zip(self.members, each, strict=True)])
 
 
 class EnsembleMlp(nn.Module):

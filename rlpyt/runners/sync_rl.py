@@ -36,7 +36,8 @@ PATIENCE_S = 10.0  # time for the other ranks to exit after the last iteration
 # Attributes of a sampler after its first run.
 MADE_BY_A_RUN = (
     *("slots", "samples_np", "samples_pyt", "examples", "agent", "_surroundings"),
-    *("_served_batch", "_note_interruption", "_env_statistics", "_worker_faults", "_task_flow"),
+    *("_served_batch", "_note_interruption", "_publish", "_env_statistics", "_worker_faults"),
+    "_task_flow",
 )
 
 

@@ -105,6 +105,8 @@ class BaseSampler(FixedWhileRunning):
     TrajInfoCls: Any = TrajInfo
     has_sampled = False  # True after the first batch: episodes are in progress
     interrupted = False  # True if the last batch does not continue the previous one
+    # Gives the agent's parameters to its copies in workers, and checks what has changed in it.
+    _publish: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -359,7 +361,9 @@ class BaseSampler(FixedWhileRunning):
             global_B=B * world_size,
             env_ranks=list(range(rank * B, (rank + 1) * B)),
         )
+        self._publish = partial(self.agent.arguments.write, self.agent)
         if share_memory:
+            self._publish = self.agent.sync_shared_memory
             share_weights(self.agent)
         if self.agent.memory is not None:
             self.agent.memory.forget()

@@ -362,7 +362,7 @@ class Sampler(BaseSampler):
     def fill(self, itr: int, slot: int) -> list[Any]:
         """Collect one batch into ``slots[slot]``; return the trajectories that ended."""
         self._check_ready()
-        self.agent.sync_shared_memory()
+        self._publish()
 
         serve = None
         if self._server is not None:
@@ -435,7 +435,7 @@ class Sampler(BaseSampler):
         """
         self._check_evaluates()
         self._check_ready()
-        self.agent.sync_shared_memory()
+        self._publish()
         max_T = self._eval_max_T
         if max_T < 1:
             raise ValueError(

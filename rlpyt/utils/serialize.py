@@ -49,7 +49,8 @@ def dumps(obj: Any) -> bytes:
     except Exception as error:
         raise TypeError(
             f"cannot send {obj!r:.200} to a worker process: {error}. Create open files, locks, "
-            "windows and similar objects in the environment's constructor instead."
+            "windows and similar objects where they are used instead: those of an environment in "
+            "its constructor, those of an agent in `initialize`."
         ) from error
     return file.getvalue()
 

@@ -134,6 +134,7 @@ class QpgAgent(BaseAgent):
         self.n_quantiles = self.q_model_kwargs.get("n_quantiles")
         self.n_atoms = self.q_model_kwargs.get("n_atoms")
         self.q_model: Any = None
+        self.has_joint_optimizer = False  # True if one optimizer of ours trains all critics
         self.target_model: Any = None
         self.target_q_model: Any = None
         self.settings["min_itr_learn"] = np.zeros(1)
@@ -231,6 +232,30 @@ class QpgAgent(BaseAgent):
         if "n_critics" in inspect.signature(self.QModelCls).parameters and joined:
             return make(n_critics=self.n_critics)  # type: ignore[no-any-return]
         return Ensemble(make, self.n_critics)
+
+    def _separate_critics(self) -> None:
+        """Make each critic, and its target, a model of its own with an output of its own.
+
+        Raises:
+            RuntimeError: the critics are wrapped for ``torch.distributed``.
+        """
+        if unwrap_ddp(self.q_model) is not self.q_model:
+            raise RuntimeError(
+                "With several ranks the critics are trained by one optimizer, so an algorithm that "
+                "asks for the parameters of each needs one rank, or an agent with two critics."
+            )
+        for name, network in self._networks().items():
+            if not name.endswith("q_model") or getattr(network, "join", None) is tuple:
+                continue
+            if not isinstance(network, Ensemble):
+                make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
+                members = split_members(network, self.n_critics or 1)
+                with undisturbed():
+                    separate = Ensemble(make, len(members)).to(self.device)
+                join_members(separate, members)
+                setattr(self, name, separate if name == "q_model" else self._target_of(separate))
+            getattr(self, name).join = tuple
+        self._share_statistics()
 
     def _build_model(self) -> Any:
         return self._build(self.ModelCls, self.model_kwargs, "model_kwargs")

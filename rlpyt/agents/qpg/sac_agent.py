@@ -230,14 +230,21 @@ class SacAgent(QpgAgent):
         return iter(self.model.parameters())
 
     def q1_parameters(self) -> Iterator[torch.Tensor]:
-        """Return the parameters of the first critic; views if the critics are one model."""
+        """Return the parameters of the first critic; see `_member_parameters`."""
         return self._member_parameters(0)
 
     def q2_parameters(self) -> Iterator[torch.Tensor]:
-        """Return the parameters of the second critic; views if the critics are one model."""
+        """Return the parameters of the second critic; see `_member_parameters`."""
         return self._member_parameters(1)
 
     def _member_parameters(self, i: int) -> Iterator[torch.Tensor]:
+        """Return the parameters of a critic, or views of them if one optimizer trains all critics.
+
+        An algorithm with an optimizer for each critic, as rlpyt's of 2019, asks for them before any
+        update: critics are separate from then on, and ``q`` and ``target_q`` return tuples.
+        """
+        if not self.has_joint_optimizer:
+            self._separate_critics()
         critics = unwrap_ddp(self.q_model)
         if isinstance(critics, Ensemble):
             return iter(critics.members[i].parameters())

@@ -70,6 +70,7 @@ class QpgAlgo(ReplayAlgo):
                 "give the critics layer_norm=True instead."
             )
         self.steps = {}
+        self.agent.has_joint_optimizer = True
         super().optim_initialize(rank)
 
     def _all_steps(self) -> list[GradientStep]:
