@@ -107,8 +107,7 @@ class SweepDirectory:
             os.sync()  # once for all files, before the queue appears
             for name, content in (beside or {}).items():
                 (unfinished / name).write_bytes(content)
-            about = replace(about, made=about.made or time.time())
-            write_text(unfinished / ABOUT, json.dumps(asdict(about), indent=1) + "\n")
+            _write_about(unfinished, replace(about, made=about.made or time.time()))
             os.rename(unfinished, path / QUEUE)
         except BaseException as error:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -116,6 +115,11 @@ class SweepDirectory:
                 raise _taken(path) from None  # another launcher has created one meanwhile
             raise
         return cls(path)
+
+    def divide(self, resources: Resources) -> None:
+        """Give the next launcher other hardware, or another division of it."""
+        self.about = replace(self.about, resources=resources)
+        _write_about(self.queue, self.about)
 
     def jobs(self) -> list[JobDirectory]:
         """Return all jobs in the order of their numbers."""
@@ -252,6 +256,10 @@ def log_num_launched(exp_dir: PathLike, n: int, total: int) -> None:
         write_text(Path(exp_dir, NUM_LAUNCHED), f"{n} of {total} launched\n")
     except OSError:
         return
+
+
+def _write_about(queue: Path, about: About) -> None:
+    write_text(queue / ABOUT, json.dumps(asdict(about), indent=1) + "\n")
 
 
 def _taken(path: Path) -> FileExistsError:

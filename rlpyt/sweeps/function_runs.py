@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +68,8 @@ def run_experiment(
         chunksize: has no effect; calls are distributed one by one.
         use_gpu: pass GPUs as ``device``, all of them in turn; otherwise the CPU.
         gpu_ids: indices of the GPUs; by default all.
-        retries: number of retries of a failed call, with workers.
+        retries: number of retries of a failed call, with workers; that of the first call on a
+            ``log_dir`` stays in force.
         say: called with each line of progress.
         max_runs: above this number of calls the experiment is refused.
 
@@ -150,10 +152,10 @@ def _sweep(
         for number, call in enumerate(calls)
     ]  # fmt: skip
     content = dumps((run, list(calls)))
+    resources = Resources(n_cpu_core=max_workers, set_affinity=False)
     try:
         sweep = SweepDirectory(root)
     except FileNotFoundError:
-        resources = Resources(n_cpu_core=max_workers, set_affinity=False)
         title = getattr(run, "__name__", "experiment")
         about = About(title=title, resources=resources, made_by=command_line())
         return SweepDirectory.create(root, about, jobs, {CALLS: content})
@@ -166,6 +168,7 @@ def _sweep(
     if not sweep.launcher():  # otherwise the launch below is refused
         with atomic_write(sweep.queue / CALLS) as file:
             file.write(content)
+        sweep.divide(resources)
         sweep.forgive()
     return sweep
 
@@ -181,7 +184,9 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON returns it, equal in a second start of the script."""
     value = scalar(value)
     if isinstance(value, str | int | float | bool | None):
-        return value
+        is_nan = isinstance(value, float) and math.isnan(value)  # differs from itself
+        is_long = isinstance(value, int) and value.bit_length() > 64  # the files hold 64 bits
+        return str(value) if is_nan or is_long else value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

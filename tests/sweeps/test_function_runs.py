@@ -49,8 +49,9 @@ def test_every_configuration_is_called_with_every_seed(tmp_path, max_workers):
         ({"net": {"size": 1}}, {"net": {"size": 2}}),
         ({"k": np.int64(5)}, {"k": np.int64(7)}),
         ({"x": np.zeros(3)}, {"x": np.ones(3)}),
+        ({"x": np.nan, "k": 2**70}, {"x": np.nan, "k": 2**70 + 1}),
     ],
-    ids=["dictionary", "number", "array"],
+    ids=["dictionary", "number", "array", "neither finite nor small"],
 )
 def test_other_values_are_another_experiment(one, other, tmp_path):
     def run(config, seed, device, logdir):
@@ -83,8 +84,9 @@ def test_a_resumed_experiment_repeats_no_call(tmp_path):
     def mended_run(config, seed, device, logdir):
         return 10 * run(config, seed, device, logdir)
 
-    assert run_experiment(mended_run, config(), [5], logs, 2, say=quiet) == [5, 50]
+    assert run_experiment(mended_run, config(), [5], logs, 1, say=quiet) == [5, 50]
     assert (logs / "0" / "5" / "called").read_text() == "x"
+    assert read_sweep(logs).about.resources.n_cpu_core == 1, "workers of the second call"
 
 
 def test_calls_see_the_gpus_that_their_device_indices_refer_to(tmp_path, monkeypatch):
