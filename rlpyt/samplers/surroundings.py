@@ -200,7 +200,10 @@ class Surroundings:
             own = [x for x in ANEW if x not in self._changed and not (acting and x is TORCH)]
             for setting in own:
                 ANEW[setting](self._n_trials)
-            start = [setting.get() for setting in SETTINGS]
+            start = [
+                setting.get() if setting.is_generator or setting in self._changed else old
+                for setting, old in zip(SETTINGS, before)
+            ]
             try:
                 yield
             finally:
