@@ -341,10 +341,10 @@ TABLES: dict[str, list[Experiment]] = {
         Experiment("crossq-256-HalfCheetah-50k",
                    f"train crossq HalfCheetah-v5 --steps 50000 --torch-threads 1 {SERIAL} "
                    '--agent.args \'{"q_model_kwargs": {"hidden_sizes": [256, 256]}}\'',
-                   "the peer's score", cheap=False),
+                   "the peer's score", seeds=FEW_SEEDS, cheap=False),
         Experiment("sb3-crossq-256-HalfCheetah-50k",
                    "crossq HalfCheetah-v5 --steps 50000 --learning-rate 1e-3", "a peer",
-                   cheap=False, program="benchmarks.sb3_control"),
+                   seeds=FEW_SEEDS, cheap=False, program="benchmarks.sb3_control"),
     ],
     "toys": [
         _few("ppo-toy-mask", "train ppo toy/mask", ">= 4.75"),

@@ -214,6 +214,33 @@ def test_a_users_critics_are_several_by_the_same_names(kind):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("joint", [True, False], ids=["one optimizer", "one each"])
+@pytest.mark.parametrize("kind", ["sac", "sac_v"])
+def test_critics_are_separate_only_for_an_optimizer_each(kind, joint):
+    agent = initialized(kind, q_model_kwargs=NORMALIZED, model_kwargs=NORMALIZED)
+    shake(agent.q_model, 1.0)  # so that targets differ
+    agent.has_joint_optimizer = joint
+    state, action = agent.state_dict(), torch.rand(B, A)
+    before = agent.q(*inputs(), action).detach()
+    parts = [agent.q1_parameters(), agent.q2_parameters()]
+    for name, parameters in zip(("q1_model", "q2_model"), map(list, parts)):
+        assert all(p.is_leaf != joint for p in parameters)
+        named = agent.q_model.members[0] if not joint else agent.q_model
+        for (key, _), p in zip(named.named_parameters(), parameters, strict=True):
+            assert torch.equal(p, state[name][key])
+    after = agent.q(*inputs(), action)
+    assert isinstance(after, torch.Tensor if joint else tuple)
+    assert torch.allclose(torch.stack([*after]), before, atol=1e-6)
+    assert_same_state(agent.state_dict(), state)
+    if not joint:
+        for q in after:  # one backward pass each
+            q.sum().backward()
+        agent.update_target(1.0)
+        updated = agent.state_dict()
+        if kind == "sac":
+            assert_same_state(updated["target_q2_model"], updated["q2_model"])
+
+
 def test_models_by_their_names():
     agent = initialized("sac_v")
     seen, unit = inputs(), torch.zeros(B, A)
