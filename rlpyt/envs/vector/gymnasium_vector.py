@@ -19,17 +19,17 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import vector as gym_wrappers
 
 from rlpyt.envs.base import own_spaces
+from rlpyt.envs.layers import wrappers_of
 from rlpyt.envs.masks import UnreadMasks, add_vector_masks
 from rlpyt.envs.normalizers import RAW_REWARD, with_raw_rewards
 from rlpyt.envs.vector.base import Elements, Native, Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import (
-    layers_of,
     masked_reset,
     resets_by_known_code,
     try_partial_reset,
@@ -304,7 +304,7 @@ def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 
 def _check_wrappers(envs: VectorEnv[Any, Any, Any], mode: AutoresetMode) -> None:
     """Raise an error for wrappers and modes that do not support resets of single rows."""
-    *wrappers, base = layers_of(envs)
+    *wrappers, base = wrappers_of(envs, VectorWrapper)
     for wrapper in wrappers:
         name = type(wrapper).__name__
         if isinstance(wrapper, tuple(getattr(gym_wrappers, w) for w in REPLACEMENTS)):
