@@ -66,9 +66,7 @@ class AtariVector(SourceAdapter):
         first = self._reset_cache.take(rows)
         if first is not None:
             return first, {}
-        mask = np.zeros(self.n, bool)
-        # The other rows have just been reset by the source.
-        mask[self._reset_cache.missing(rows)] = True
+        mask = self._reset_cache.missing(rows)  # the source has just reset the others
         observation, info = masked_reset(self.source, mask)
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 

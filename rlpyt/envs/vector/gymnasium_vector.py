@@ -163,9 +163,7 @@ class GymnasiumVectorEnv(SourceAdapter):
             return take_rows(self._checked_observation(observation, "reset"), rows), info
         if not self._partial:
             self._raise_no_partial_reset(self.source, "is not known to support")
-        mask = np.zeros(self.n, bool)
-        # The other rows have just been reset by the source.
-        mask[self._reset_cache.missing(rows)] = True
+        mask = self._reset_cache.missing(rows)  # the source has just reset the others
         observation, info = self._call(masked_reset, self.source, mask)
         if self._unread_masks is not None:
             self._unread_masks.check(info, "reset")
