@@ -93,9 +93,7 @@ class GymnasiumVectorEnv(SourceAdapter):
             info_keys = {**keys, RAW_REWARD: FLOAT}
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
-        self._unread_masks: UnreadMasks | None = None
-        if not self._masked:
-            self._unread_masks = UnreadMasks(envs, self.action_space)
+        self._check_masks = UnreadMasks(envs, None if self._masked else self.action_space).check
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
@@ -133,8 +131,7 @@ class GymnasiumVectorEnv(SourceAdapter):
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
                 "info). Vector environments of the old gym package are not supported."
             )
-        if result[1] and self._unread_masks is not None:
-            self._unread_masks.check(result[1], "reset")
+        self._check_masks(result[1], "reset")
         return result
 
     def _reset_with(self, seeds: list[int]) -> Any:
@@ -165,8 +162,7 @@ class GymnasiumVectorEnv(SourceAdapter):
             self._raise_no_partial_reset(self.source, "is not known to support")
         mask = self._reset_cache.missing(rows)  # the source has just reset the others
         observation, info = self._call(masked_reset, self.source, mask)
-        if self._unread_masks is not None:
-            self._unread_masks.check(info, "reset")
+        self._check_masks(info, "reset")
         self._over[rows] = False
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
@@ -192,14 +188,12 @@ class GymnasiumVectorEnv(SourceAdapter):
 
     def _check_first_step(self, observation: object, *others: Any) -> None:
         super()._check_first_step(observation, *others)
-        if self._unread_masks is not None:
-            self._unread_masks.check(others[-1])
+        self._check_masks(others[-1])
 
     def _with_final_observations(
         self, observation: Elements, ended: Array, info: Mapping[str, Any]
     ) -> Any:
-        if self._unread_masks is not None:
-            self._unread_masks.check(info)
+        self._check_masks(info)
         if self.mode is not SAME_STEP:
             if "final_obs" in info:
                 raise UnsupportedVectorEnv(
