@@ -141,7 +141,7 @@ class _Case(Case):
 
     def check_starts(self) -> Claims:
         if not getattr(self.module, "takes_starts", False):
-            self.report.note("starts", "no takes_starts: batches are cut into episodes")
+            self.report.note("no takes_starts: batches are cut into episodes")
             return
         state = self.steps(self.input.flip(0))[1]
         for share in (0.0, 0.3, 1.0):
