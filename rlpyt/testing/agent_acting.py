@@ -75,8 +75,7 @@ def _check_first_step(case: AgentCase, agent: Any) -> None:
     for name, output, shape, fix in outputs:
         if isinstance(output, torch.Tensor):
             given = tuple(output.shape)
-            what = f"agent_info.{name} has shape {given}; expected {shape}"
-            expect(given == shape, what, fix)
+            expect(given == shape, f"agent_info.{name} has shape {given}; expected {shape}", fix)
 
 
 def _is_record(info: Any) -> bool:

@@ -25,8 +25,7 @@ def check_parameters(case: AgentCase) -> None:
         stop=True,
     )
     trained = any(p.requires_grad for p in parameters)
-    fix = "set requires_grad on the parameters to train."
-    expect(trained, "none requires a gradient", fix)
+    expect(trained, "none requires a gradient", "set requires_grad on the parameters to train.")
     if not isinstance(agent.model, torch.nn.Module):
         return
     frozen = [name for name, p in agent.model.named_parameters() if not p.requires_grad]
@@ -90,8 +89,7 @@ def check_acting_is_training(case: AgentCase) -> None:
     ]
     n = len(recorded[0])
     if not n:
-        text = "agent_info has neither dist_info nor value to compare"
-        case.report.open(text)
+        case.report.open("agent_info has neither dist_info nor value to compare")
         return
     agent, acted = case.fresh(), stacked(recorded)
     with torch.no_grad():

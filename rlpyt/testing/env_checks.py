@@ -179,8 +179,7 @@ def check_spaces(case: EnvCase) -> None:
     try:
         checked_mask_sizes(env.observation_space, env.action_space)
     except ValueError as error:
-        fix = "declare spaces.MultiBinary(n)."
-        case.report.error(str(error), fix, check="action-mask")
+        case.report.error(str(error), "declare spaces.MultiBinary(n).", check="action-mask")
         raise Stop from error
     spaces = getattr(env, "spaces", None)
     expect(
@@ -301,8 +300,7 @@ def check_state(case: EnvCase) -> None:
     """Check that a new environment with a loaded state continues like the one that saved it."""
     rows, expect = case.rows(), case.report.expect
     if not hasattr(rows.env, "get_state") or rows.env.get_state() is None:
-        text = "get_state() returns None: resumed runs start new episodes"
-        case.report.open(text)
+        case.report.open("get_state() returns None: resumed runs start new episodes")
         return
     run = start(rows)
     saved: list[tuple[int, Any, Any, bytes, Any]] = []
@@ -523,6 +521,5 @@ def check_close(case: EnvCase) -> None:
                 env.close()
             except Exception as error:
                 text = f"the {time} close() {state} raised {type(error).__name__}: {error}"
-                fix = "make close() harmless at any time and when repeated."
-                case.report.error(text, fix)
+                case.report.error(text, "make close() harmless at any time and when repeated.")
                 return
