@@ -88,14 +88,13 @@ class GymEnvWrapper(EnvLayer):
         self._observation_space = self._unmasked_space = space
         self._masks = mask_reader(env, space, self._action_space)
         self._read_mask = None
-        self._unread_masks: UnreadMasks | None = None
         if self._masks is not None:
             self._observation_space, self._nested = masked_space(space, self._masks.space)
             self._MaskedCls = type(self._observation_space.shape)
             self._read_mask, self._mask_key = self._masks.read, self._masks.key
             self._mask_shape = self._masks.space.shape
-        elif not has_mask(space):
-            self._unread_masks = UnreadMasks(env, self._action_space)
+        has_none = self._masks is None and not has_mask(space)
+        self._check_masks = UnreadMasks(env, self._action_space if has_none else None).check
         self.env, _ = with_raw_rewards(self.env)
         self._force_float32 = force_float32
         self._next_seed: int | None = None
@@ -186,8 +185,7 @@ class GymEnvWrapper(EnvLayer):
             mask = self._read_mask(info)
             parts = (*observation, mask) if self._nested else (observation, mask)
             return _new_tuple(self._MaskedCls, parts)
-        if self._unread_masks is not None:
-            self._unread_masks.check(info, "reset")
+        self._check_masks(info, "reset")
         return observation
 
     def _split(self, result: object) -> tuple[Any, Mapping[Any, Any]]:
@@ -220,15 +218,13 @@ class GymEnvWrapper(EnvLayer):
         if not isinstance(info, dict):
             info = as_info(info, self.env)
         if self._info_schema is None:
-            check = None
-            if self._unread_masks is not None:
-                check = self._unread_masks.check
-                check(info)
+            self._check_masks(info)
             ignored = () if self._masks is None else (FIELD,)
             ignored = (*ignored, *keys_of_statistics(self.env))
             if TRUNCATED not in info:  # `five_values` reads it where it comes later
                 ignored = (*ignored, TRUNCATED)
-            self._info_schema = schema = InfoSchema(info, "info", ("timeout",), ignored, check)
+            schema = InfoSchema(info, "info", ("timeout",), ignored, self._check_masks)
+            self._info_schema = schema
             self._always_info = bool(schema.fields)
             self._only_mask = FIELD in ignored and FIELD in info and not schema.fields
             self._info_if_timeout = schema.convert({}, True)

@@ -131,13 +131,10 @@ def _register_minatar() -> bool:
 
 def _remedy(entry_point: str) -> str:
     """Return the command that installs the package of an environment, as a sentence."""
-    for part, extra in _EXTRAS.items():
-        if part in entry_point:
-            return f"Run: {install_command(extra)}"
-    for part, package in _PACKAGES.items():
-        if part in entry_point:
-            return f"Run: pip install '{package}'"
-    return "Install its package."
+    commands = {part: install_command(extra) for part, extra in _EXTRAS.items()}
+    commands |= {part: f"pip install '{package}'" for part, package in _PACKAGES.items()}
+    found = (f"Run: {command}" for part, command in commands.items() if part in entry_point)
+    return next(found, "Install its package.")
 
 
 def _from_old_atari(env_id: str) -> tuple[str, dict[str, Any]] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from rlpyt.envs.layers import EnvLike
+from rlpyt.envs.layers import EnvLike, wrappers_of
 from rlpyt.envs.legacy_gym import LegacyGymEnv
 from rlpyt.envs.state import pack, pack_rng, set_rng, unpack
 
@@ -54,7 +54,7 @@ MUJOCO_ATTRIBUTES = ("goal", "goal_pos", "cylinder_pos")
 
 def get_state(env: EnvLike) -> dict[str, Any] | None:
     """Return the state of a wrapped environment, or ``None`` if a layer is not supported."""
-    *wrappers, bare = layers = _layers(env)
+    *wrappers, bare = layers = wrappers_of(env, gymnasium.Wrapper)
     simulator = _get_simulator(bare)
     if simulator is None or not all(_is_known(wrapper) for wrapper in wrappers):
         return None
@@ -76,7 +76,7 @@ def set_state(env: EnvLike, state: Mapping[str, Any]) -> None:
         ValueError: the state belongs to another environment or other wrappers, or has attributes
             or values that `get_state` does not save.
     """
-    *wrappers, bare = layers = _layers(env)
+    *wrappers, bare = layers = wrappers_of(env, gymnasium.Wrapper)
     names, saved = [type(layer).__name__ for layer in layers], list(state["layers"])
     if saved != names:
         raise ValueError(f"the saved state must be of {names}, got one of {saved}.")
@@ -97,14 +97,6 @@ def _set_attributes(env: object, state: Mapping[str, Any], known: Sequence[str])
         if name not in known or (value is not None and np.asarray(value).dtype.kind not in "biuf"):
             raise ValueError(f"the saved state must not set {name}={value!r:.80}.")
         setattr(env, name, value)
-
-
-def _layers(env: object) -> list[Any]:
-    """Return wrappers of Gymnasium and what is inside; ``unwrapped`` would skip those of others."""
-    layers = [env]
-    while isinstance(layers[-1], gymnasium.Wrapper):
-        layers.append(layers[-1].env)
-    return layers
 
 
 def _is_known(wrapper: object) -> bool:

@@ -27,13 +27,19 @@ class SingleEnv(EnvLike, Protocol):
         """Space of actions."""
 
 
-def wrappers_of(env: object) -> list[Any]:
-    """Return the environment and everything it wraps, outermost first, the bare one last."""
+def wrappers_of(env: object, cls: type = object) -> list[Any]:
+    """Return the environment and everything it wraps, outermost first, the bare one last.
+
+    Args:
+        env: the environment.
+        cls: class of the wrappers; what another layer wraps is left out.
+    """
     layers = []
     while env is not None:
         layers.append(env)
         # Not getattr: wrappers forward attributes.
-        env = vars(env).get("env") if hasattr(env, "__dict__") else None
+        is_wrapper = isinstance(env, cls) and hasattr(env, "__dict__")
+        env = vars(env).get("env") if is_wrapper else None
     return layers
 
 

@@ -26,6 +26,7 @@ from rlpyt.utils.seed import undisturbed
 Array = np.ndarray[Any, Any]
 BYTES = tuple(map(np.dtype, (np.int8, np.bool_, np.uint8)))
 INT8 = BYTES[0]
+ALWAYS = "Return a mask from reset and from every step that does not terminate the episode"
 LIBRARIES = ("gymnasium.", "ale_py.", "rlpyt.")  # whose code mentions the key if it returns masks
 
 
@@ -73,8 +74,7 @@ class MaskReader:
         if mask is None:
             what = f"info[{FIELD!r}] is missing or" if self._method is None else "action_masks() is"
             raise ValueError(
-                f"{self._env}: {what} None. Return a mask from reset and from every step that does "
-                "not terminate the episode; all ones if every action is valid."
+                f"{self._env}: {what} None. {ALWAYS}; all ones if every action is valid."
             )
         array = np.asarray(_joined(mask, getattr(self._env, "action_space", None)))
         if array.dtype.kind not in "biuf":
@@ -317,10 +317,7 @@ class VectorActionMask(VectorWrapper):
         lacking = np.broadcast_to(~(np.asarray(present) | may_lack), self.num_envs)
         if lacking.any():
             row = int(np.flatnonzero(lacking)[0])
-            raise ValueError(
-                f"{self.env}: info has no {FIELD!r} of row {row}. Return a mask from reset and "
-                "from every step that does not terminate the episode."
-            )
+            raise ValueError(f"{self.env}: info has no {FIELD!r} of row {row}. {ALWAYS}.")
         if masks.dtype in BYTES:
             return masks.view(np.int8)
         whole = masks.astype(np.int8)
@@ -409,10 +406,11 @@ class UnreadMasks:
 
     Args:
         env: the environment, or vector environment, in whose first info no mask was found.
-        action_space: its action space, in rlpyt's form.
+        action_space: its action space, in rlpyt's form; ``None``: masks are read, or observed, so
+            that nothing is checked.
     """
 
-    def __init__(self, env: object, action_space: Space) -> None:
+    def __init__(self, env: object, action_space: Space | None) -> None:
         self._env, self._action_space = env, action_space
 
     def check(self, info: Mapping[Any, Any], method: str = "step") -> None:
@@ -422,13 +420,12 @@ class UnreadMasks:
             ValueError: it has one, but that of the first reset had none; or, in ``reset``, actions
                 have no discrete component.
         """
-        if FIELD not in info:
+        if self._action_space is None or not info or FIELD not in info:
             return
         if mask_sizes(self._action_space):
             raise ValueError(
                 f"{self._env}: info of {method} has {FIELD!r}, but that of the first reset had "
-                "none. Return a mask from reset and from every step that does not terminate the "
-                "episode; all ones if every action is valid."
+                f"none. {ALWAYS}; all ones if every action is valid."
             )
         if method == "reset":
             raise ValueError(no_choices(self._env, unwrapped(self._action_space)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 # Element of a space: an array, a number, or a named tuple of elements.
 Element = NDArray[Any] | np.generic | tuple[Any, ...]
@@ -27,14 +27,18 @@ class Space:
     high: Any
 
     _rng: np.random.Generator | None = None
+    _null_value: ArrayLike = 0  # of each entry
 
     def sample(self) -> Any:
         """Return a random element, uniform within the bounds."""
         raise NotImplementedError
 
     def null_value(self) -> Any:
-        """Return the placeholder element, used for example as the action before the first one."""
-        raise NotImplementedError
+        """Return the placeholder element, used for example as the action before the first one.
+
+        By default an array of ``shape`` (a numpy scalar if ()), filled with one value.
+        """
+        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
 
     def contains(self, x: object) -> bool:
         """Return True if ``x`` is an element: structure, shape, kind of dtype and bounds."""

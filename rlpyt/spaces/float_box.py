@@ -72,10 +72,6 @@ class FloatBox(Space):
         x = np.select(kinds, draws, rng.normal(size=self.shape))
         return np.clip(x.astype(self.dtype), self.low, self.high)[()]  # rounding may exceed a bound
 
-    def null_value(self) -> Any:
-        """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
-        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
-
     def contains(self, x: object) -> bool:
         """Return True if ``x`` has the right shape and all entries are in [low, high]."""
         return within(x, self.low, self.high, self.shape, self.dtype)

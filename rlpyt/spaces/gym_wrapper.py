@@ -134,9 +134,7 @@ class GymSpaceWrapper(Space):
 
     def null_value(self) -> Any:
         """Return an element in rlpyt's form, filled with the null value."""
-        if self._parts:
-            return self.space.null_value()
-        return np.full(self.shape, self._null_value, dtype=self._leaf.dtype)[()]
+        return self.space.null_value() if self._parts else super().null_value()
 
     def convert(self, value: Any) -> Any:
         """Convert an element returned by the environment to rlpyt's form."""

@@ -51,10 +51,6 @@ class IntBox(Space):
         """Return random integers of ``shape``, uniform in [low, high); a numpy scalar if ()."""
         return self.rng.integers(self.low, self.high, size=self.shape, dtype=self.dtype)[()]
 
-    def null_value(self) -> Any:
-        """Return an array of ``shape`` (a numpy scalar if ()), filled with the null value."""
-        return np.full(self.shape, self._null_value, dtype=self.dtype)[()]
-
     def contains(self, x: object) -> bool:
         """Return True if ``x`` holds integers of the right shape in [low, high)."""
         return within(x, self.low, self.high - 1, self.shape, self.dtype)

@@ -9,8 +9,8 @@ import torch
 from rlpyt.testing import agent_acting, agent_training
 from rlpyt.testing.agent_case import AgentCase, spaces_of
 from rlpyt.testing.report import Report, Stop
-from rlpyt.testing.trees import flattened
 from rlpyt.utils.checks import whole_number
+from rlpyt.utils.names import flattened
 
 CHECKS = {
     "pickle": "can be sent to worker processes before it is initialized",
@@ -101,14 +101,12 @@ def check_pickle(case: AgentCase) -> None:
     agent, expect = case.agent, case.report.expect
     expect(
         not isinstance(agent, type) and hasattr(agent, "step"),
-        "pickle",
         f"got {agent!r:.80}, expected an agent",
         "pass an agent as constructed: MyAgent(...).",
         stop=True,
     )
     expect(
         getattr(agent, "model", None) is None,
-        "pickle",
         f"{type(agent).__name__} is initialized already",
         "pass it as constructed; build the model in initialize(), not in the constructor.",
         stop=True,
@@ -117,7 +115,7 @@ def check_pickle(case: AgentCase) -> None:
         case.recreated()
     except Exception as error:
         fix = "let the constructor only store its arguments; build everything in initialize()."
-        case.report.error("pickle", f"{error}", fix)
+        case.report.error(f"{error}", fix)
         raise Stop from error
 
 
@@ -131,7 +129,6 @@ def check_initialize(case: AgentCase) -> None:
     ]
     if differing:
         case.report.warning(
-            "initialize",
             f"two copies after the same torch.manual_seed differ in {differing[0]}",
             "draw initial parameters from torch's generator, so that runs can be repeated.",
         )

@@ -23,13 +23,11 @@ def check_step(case: AgentCase) -> None:
         for name, tree in (("action", action), ("agent_info", info)):
             case.report.expect(
                 non_finite(tree) is None,
-                "step",
                 f"step {t}: {name} {non_finite(tree)} is not finite",
                 "check that output of the model, initial weights and the scale of observations.",
             )
         case.report.expect(
             same_layout(info, first),
-            "step",
             f"step {t}: agent_info is {described(info)}, at first {described(first)}",
             "return the same fields, shapes and dtypes at every step: memory is allocated once.",
         )
@@ -42,7 +40,6 @@ def _check_first_step(case: AgentCase, agent: Any) -> None:
     step: Any = agent.step(*case.at(0))
     expect(
         getattr(step, "_fields", ()) == ("action", "agent_info"),
-        "step",
         f"step() returned {type(step).__name__} {step!r:.80}",
         "return rlpyt.agents.base.AgentStep(action, agent_info).",
         stop=True,
@@ -50,23 +47,21 @@ def _check_first_step(case: AgentCase, agent: Any) -> None:
     on_cpu = "return tensors on the CPU (buffer_to(...))."
     for path, leaf in _named_leaves(step):
         tensor = isinstance(leaf, torch.Tensor)
-        expect(tensor, "step", f"{path} is a {type(leaf).__name__}", on_cpu, stop=True)
+        expect(tensor, f"{path} is a {type(leaf).__name__}", on_cpu, stop=True)
         cpu = leaf.device.type == "cpu"
-        expect(cpu, "step", f"{path} is on {leaf.device}", on_cpu, stop=True)
+        expect(cpu, f"{path} is on {leaf.device}", on_cpu, stop=True)
         expect(
             leaf.dim() > 0 and leaf.shape[0] == B,
-            "step",
             f"{path} has shape {tuple(leaf.shape)} for {B} environments",
             "give every output the leading dimension [B] of the inputs.",
             stop=True,
         )
         if leaf.requires_grad:
             fix = "decorate step with torch.no_grad(); outside of samplers, every graph stays in "
-            case.report.warning("step", f"{path} carries a graph", f"{fix}memory.")
+            case.report.warning(f"{path} carries a graph", f"{fix}memory.")
     info = step.agent_info
     expect(
         _is_record(info),
-        "step",
         f"agent_info is {type(info).__name__}, not namedarraytuples throughout",
         'make its types by namedarraytuple("AgentInfo", [...]): algorithms index all fields.',
     )
@@ -80,8 +75,7 @@ def _check_first_step(case: AgentCase, agent: Any) -> None:
     for name, output, shape, fix in outputs:
         if isinstance(output, torch.Tensor):
             given = tuple(output.shape)
-            what = f"agent_info.{name} has shape {given}; expected {shape}"
-            expect(given == shape, "step", what, fix)
+            expect(given == shape, f"agent_info.{name} has shape {given}; expected {shape}", fix)
 
 
 def _is_record(info: Any) -> bool:
@@ -97,7 +91,7 @@ def _check_actions(case: AgentCase, action: Any) -> None:
         parts = leaves_of(row_of(action, b))
         what = f"the action has {len(parts)} parts, its space {len(spaces)}"
         fix = "return actions with the structure of the action space."
-        if not case.report.expect(len(parts) == len(spaces), "step", what, fix):
+        if not case.report.expect(len(parts) == len(spaces), what, fix):
             return
         for (path, space), part in zip(spaces, parts, strict=True):
             discrete = np.dtype(space.dtype).kind != "f"
@@ -110,14 +104,14 @@ def _check_actions(case: AgentCase, action: Any) -> None:
             else:  # continuous actions may leave the bounds: they are clipped for the environment
                 continue
             fix = "fit the policy's output to the given action space."
-            case.report.error("step", f"{path} {wrong}", fix)
+            case.report.error(f"{path} {wrong}", fix)
 
 
 def check_value(case: AgentCase) -> None:
     """Check the values for bootstrapping."""
     agent, report = case.fresh(), case.report
     if not hasattr(agent, "value"):
-        report.open("value", "value() is missing; algorithms that bootstrap need it")
+        report.open("value() is missing; algorithms that bootstrap need it")
         return
     undisturbed = case.run(case.fresh())
     for t in range(case.T):
@@ -125,18 +119,16 @@ def check_value(case: AgentCase) -> None:
             value, again = agent.value(*case.at(t)), agent.value(*case.at(t))
         report.expect(
             isinstance(value, torch.Tensor) and tuple(value.shape) == (case.B,),
-            "value",
             f"value() returned {type(value).__name__} of shape {getattr(value, 'shape', None)}",
             f"return a tensor [B], here [{case.B}], on the CPU.",
             stop=True,
         )
         action, info = case.act(agent, t)
         what, fix = f"value() is not finite: {value}", "check the value output of the model."
-        report.expect(non_finite(value) is None, "value", what, fix)
+        report.expect(non_finite(value) is None, what, fix)
         same = difference((action, info), undisturbed[t], close=True) is None
         report.expect(
             same and difference(value, again, close=True) is None,
-            "value",
             f"at step {t} the agent acted differently after value() was called",
             "read the recurrent state in value(), and do not change it.",
             stop=True,
@@ -145,7 +137,6 @@ def check_value(case: AgentCase) -> None:
             case.expect_same(
                 info.value,
                 value,
-                "value",
                 f"step {t}: agent_info.value and value() of the same inputs differ",
                 "compute both alike: algorithms use one as V(s_t), the other as V(s_{t+1}).",
             )
@@ -167,7 +158,6 @@ def check_rows(case: AgentCase) -> None:
             case.expect_same(
                 outputs(usual, b),
                 outputs(permuted, i),
-                "rows",
                 f"with rows {order}, environment {b} got another output than in usual order",
                 "do not use statistics of the batch or fixed indices while acting.",
             )
@@ -178,7 +168,7 @@ def check_noise(case: AgentCase) -> None:
     spec = case.fresh().noise_spec
     if spec is None:
         text = "the distribution takes no noise: actions come from torch's generator, and depend on"
-        case.report.open("noise", f"{text} the number of workers")
+        case.report.open(f"{text} the number of workers")
         return
     for t in range(case.T):
         actions = []
@@ -191,7 +181,7 @@ def check_noise(case: AgentCase) -> None:
                 actions.append(own.step(*case.at(t))[0])
         what = f"step {t}: the same noise gave two actions"
         fix = "compute actions in sample() from the noise of set_noise() only (see noise_spec)."
-        if not case.expect_same(actions[0], actions[1], "noise", what, fix, close=False):
+        if not case.expect_same(actions[0], actions[1], what, fix, close=False):
             return
 
 
@@ -199,7 +189,7 @@ def check_deterministic(case: AgentCase) -> None:
     """Check that in evaluation with ``deterministic`` set, noise has no influence."""
     mode = getattr(type(case.fresh().distribution), "mode", None)
     if mode is None or mode is Distribution.mode:
-        case.report.open("deterministic", "the distribution has no mode()")
+        case.report.open("the distribution has no mode()")
         return
     runs = []
     for seed in (1, 2, 3):
@@ -210,7 +200,7 @@ def check_deterministic(case: AgentCase) -> None:
     what = "with deterministic set, actions in evaluation depend on the noise"
     fix = "use distribution.mode(dist_info) in eval_mode if self.deterministic."
     for run in runs[1:]:
-        case.expect_same(runs[0], run, "deterministic", what, fix, close=False)
+        case.expect_same(runs[0], run, what, fix, close=False)
 
 
 def check_fast_policy(case: AgentCase) -> None:
@@ -218,7 +208,7 @@ def check_fast_policy(case: AgentCase) -> None:
     agent = case.fresh()
     policy = agent.fast_policy()
     if policy is None:
-        case.report.open("fast-policy", "fast_policy() returns None for this model")
+        case.report.open("fast_policy() returns None for this model")
         return
     for t in range(case.T):
         action, info = case.act(agent, t)
@@ -228,7 +218,7 @@ def check_fast_policy(case: AgentCase) -> None:
         theirs = (*leaves_of(action), *leaves_of(info))
         what = f"step {t}: fast_policy() and step() differ"
         fix = "make its functions equal to model and distribution, or pass fast_acting=False."
-        if not case.expect_same(ours, theirs, "fast-policy", what, fix):
+        if not case.expect_same(ours, theirs, what, fix):
             return
 
 
@@ -240,7 +230,7 @@ def check_memory(case: AgentCase) -> None:
     agent.reset()
     what = "after reset() it does not act as at the start"
     fix = "clear in reset() all that step() keeps (RecurrentAgentMixin does)."
-    if not case.expect_same(first, case.run(agent), "memory", what, fix):
+    if not case.expect_same(first, case.run(agent), what, fix):
         return
     if agent.recurrent:
         _check_recorded_state(case, first)
@@ -252,7 +242,6 @@ def check_memory(case: AgentCase) -> None:
     case.expect_same(
         alone,
         case.act(agent, 1),
-        "memory",
         "recurrent is False, and yet step() depends on earlier steps",
         "mix in RecurrentAgentMixin (recurrent = True) and keep the state by advance_rnn_state.",
     )
@@ -262,17 +251,15 @@ def _check_recorded_state(case: AgentCase, results: list[Any]) -> None:
     first, second = (getattr(info, "prev_rnn_state", None) for _, info in results[:2])
     if first is None:
         text = "agent_info has no prev_rnn_state, from which algorithms for recurrent agents start"
-        case.report.note("memory", text)
+        case.report.note(text)
         return
     case.report.expect(
         all(np.all(leaf == 0) for leaf in leaves_of(first)),
-        "memory",
         "agent_info.prev_rnn_state of the first step is not zero",
         "record the state before the step, zeros at the start of an episode.",
     )
     case.report.expect(
         any(np.any(leaf != 0) for leaf in leaves_of(second)),
-        "memory",
         "agent_info.prev_rnn_state of the second step is still zero",
         "call advance_rnn_state(new_state) at the end of step(), and record the state before it.",
     )
@@ -287,11 +274,11 @@ def _check_reset_one(case: AgentCase, usual: list[Any]) -> None:
     now, at_start = case.act(agent, t), case.act(case.fresh(), t)
     what = f"after reset_one({b}) environment {b} does not act as at the start"
     fix = "zero its column of the state: leaves are [N, B, H]."
-    case.expect_same(row_of(now, b), row_of(at_start, b), "memory", what, fix)
+    case.expect_same(row_of(now, b), row_of(at_start, b), what, fix)
     for other in range(b):
         what = f"reset_one({b}) changed environment {other}"
         fix = "zero one column only: leaves are [N, B, H], B in the middle."
-        case.expect_same(row_of(now, other), row_of(usual[t], other), "memory", what, fix)
+        case.expect_same(row_of(now, other), row_of(usual[t], other), what, fix)
 
 
 @torch.inference_mode()
@@ -310,17 +297,16 @@ def check_modes(case: AgentCase) -> None:
     _check_training_flag(case, agent, False)
     what = "sampling does not continue as before evaluation and training"
     fix = "keep a recurrent state per mode (RecurrentAgentMixin does), and change nothing else."
-    case.expect_same(usual, results, "modes", what, fix)
+    case.expect_same(usual, results, what, fix)
     again = [case.act(agent, t) for t in range(2)]
     fix = "clear the state of evaluation in eval_mode()."
-    case.expect_same(evaluation, again, "modes", "two evaluations started differently", fix)
+    case.expect_same(evaluation, again, "two evaluations started differently", fix)
 
 
 def _check_training_flag(case: AgentCase, agent: Any, training: bool) -> None:
     flag = getattr(agent.model, "training", None)
     if flag is not None and flag is not training:
         case.report.warning(
-            "modes",
             f"model.training is {flag} in {'train' if training else 'sample or eval'} mode",
             "call super() in train_mode, sample_mode and eval_mode; dropout and batch norm use it.",
         )
@@ -338,4 +324,4 @@ def check_groups(case: AgentCase) -> None:
     for group, results in enumerate(groups):
         what = f"acting for two groups in turn, group {group} got another output"
         fix = "keep one recurrent state per group of set_group(group) (RecurrentMemory does)."
-        case.expect_same(usual, results, "groups", what, fix)
+        case.expect_same(usual, results, what, fix)

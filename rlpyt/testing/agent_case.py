@@ -122,15 +122,13 @@ class AgentCase:
         """Act at times 0, 1, ... and return the results."""
         return [self.act(agent, t, order) for t in range(self.T if T is None else T)]
 
-    def expect_same(
-        self, a: Any, b: Any, check: str, what: str, fix: str, *, close: bool = True
-    ) -> bool:
+    def expect_same(self, a: Any, b: Any, what: str, fix: str, *, close: bool = True) -> bool:
         """Report an error if two results, or lists of results by time, differ.
 
         Args:
             a, b: the results.
-            check, fix: as `Report.expect` takes them.
             what: the observation; the first difference is appended.
+            fix: what to do about it.
             close: allow rounding differences.
 
         Returns:
@@ -142,7 +140,7 @@ class AgentCase:
             found = next((f"step {t}: {text}" for t, text in texts if text), None)
         else:
             found = difference(a, b, close)
-        return self.report.expect(not found, check, f"{what}: {found}", fix)
+        return self.report.expect(not found, f"{what}: {found}", fix)
 
 
 @torch.no_grad()

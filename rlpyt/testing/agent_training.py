@@ -9,8 +9,9 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.algos.untrained import join_names, unregistered
 from rlpyt.testing.agent_case import AgentCase, Inputs
 from rlpyt.testing.report import Stop
-from rlpyt.testing.trees import copied, difference, flattened, non_finite, stacked
+from rlpyt.testing.trees import copied, difference, non_finite, stacked
 from rlpyt.utils.buffer import _named_leaves, buffer_func, leaves_of
+from rlpyt.utils.names import flattened
 
 
 def check_parameters(case: AgentCase) -> None:
@@ -19,24 +20,21 @@ def check_parameters(case: AgentCase) -> None:
     parameters = list(agent.parameters())
     expect(
         parameters,
-        "parameters",
         "there are none",
         "return the model's parameters; modules in plain lists are not found (nn.ModuleList).",
         stop=True,
     )
     trained = any(p.requires_grad for p in parameters)
-    fix = "set requires_grad on the parameters to train."
-    expect(trained, "parameters", "none requires a gradient", fix)
+    expect(trained, "none requires a gradient", "set requires_grad on the parameters to train.")
     if not isinstance(agent.model, torch.nn.Module):
         return
     frozen = [name for name, p in agent.model.named_parameters() if not p.requires_grad]
     if frozen and len(frozen) < len(parameters):
         text = f"frozen parameters: {join_names(frozen)}"
-        case.report.warning("parameters", text, "ignore this if it is intentional.")
+        case.report.warning(text, "ignore this if it is intentional.")
     lost = unregistered(agent.model)
     if lost:
         case.report.warning(
-            "parameters",
             f"not registered in the model, so neither trained nor saved: {join_names(lost)}",
             "use attributes, nn.ModuleList or nn.ModuleDict for modules, nn.Parameter for tensors.",
         )
@@ -46,7 +44,7 @@ def check_call(case: AgentCase) -> None:
     """Check that ``__call__`` returns [T, B] for inputs [T, B], and [B] for [B]."""
     agent, expect = case.fresh(), case.report.expect
     if type(agent).__call__ is BaseAgent.__call__:
-        case.report.open("training", "__call__ is missing: the agent cannot be trained")
+        case.report.open("__call__ is missing: the agent cannot be trained")
         raise Stop
     agent.train_mode(0)
     for lead, inputs in (((case.T, case.B), case.inputs), ((case.B,), case.at(0))):
@@ -55,19 +53,17 @@ def check_call(case: AgentCase) -> None:
         for path, leaf in _named_leaves(outputs):
             expect(
                 tuple(leaf.shape[: len(lead)]) == lead,
-                "training",
                 f"for inputs {list(lead)}, output {path} has shape {tuple(leaf.shape)}",
                 "restore the leading dimensions of the inputs (see restore_leading_dims).",
             )
         for leaf in leaves_of(out[-1]) if agent.recurrent else ():
             expect(
                 leaf.dim() >= 2 and leaf.shape[1] == case.B,
-                "training",
                 f"the recurrent state it returns has shape {tuple(leaf.shape)}",
                 f"return the next state last, leaves [N, B, H], here B={case.B}.",
             )
         wrong = non_finite(outputs)
-        expect(wrong is None, "training", f"output {wrong} is not finite", "check the model.")
+        expect(wrong is None, f"output {wrong} is not finite", "check the model.")
 
 
 def _call(case: AgentCase, agent: Any, inputs: Inputs) -> tuple[Any, ...]:
@@ -93,8 +89,7 @@ def check_acting_is_training(case: AgentCase) -> None:
     ]
     n = len(recorded[0])
     if not n:
-        text = "agent_info has neither dist_info nor value to compare"
-        case.report.open("acting-is-training", text)
+        case.report.open("agent_info has neither dist_info nor value to compare")
         return
     agent, acted = case.fresh(), stacked(recorded)
     with torch.no_grad():
@@ -108,7 +103,7 @@ def check_acting_is_training(case: AgentCase) -> None:
     else:
         what = f"__call__ over [T, B] gives another output than step() recorded: {found}"
         fix = "use the same inputs in both (one-hot, scaling, order), with time as first dimension."
-    case.report.expect(not found, "acting-is-training", what, fix)
+    case.report.expect(not found, what, fix)
 
 
 def check_likelihood(case: AgentCase) -> None:
@@ -117,11 +112,11 @@ def check_likelihood(case: AgentCase) -> None:
     action, info = case.act(agent, 0)
     distribution, dist_info = agent.distribution, getattr(info, "dist_info", None)
     if dist_info is None or not hasattr(distribution, "log_likelihood"):
-        report.open("likelihood", "no dist_info is recorded, or log_likelihood is missing")
+        report.open("no dist_info is recorded, or log_likelihood is missing")
         return
     parts = getattr(distribution, "parts", (distribution,))
     if any(getattr(part, "squash", None) is not None for part in parts):
-        report.open("likelihood", "actions are squashed: the drawn values are not recorded")
+        report.open("actions are squashed: the drawn values are not recorded")
         return
     action, dist_info = (buffer_func(x, torch.from_numpy) for x in (action, dist_info))
     for name, result in (
@@ -130,7 +125,6 @@ def check_likelihood(case: AgentCase) -> None:
     ):
         report.expect(
             tuple(result.shape) == (case.B,) and torch.isfinite(result).all(),
-            "likelihood",
             f"{name} of sampled actions is {result!r:.100}",
             f"return finite numbers [B], here [{case.B}].",
             stop=True,
@@ -138,7 +132,6 @@ def check_likelihood(case: AgentCase) -> None:
     ratio = distribution.likelihood_ratio(action, dist_info, dist_info)
     report.expect(
         torch.allclose(ratio, torch.ones(case.B), atol=1e-4),
-        "likelihood",
         f"likelihood_ratio of a distribution with itself is {ratio!r:.100}",
         "return p_new(x) / p_old(x), which is 1 for equal distributions.",
     )
@@ -151,7 +144,6 @@ def check_gradients(case: AgentCase) -> None:
     used = [leaf for leaf in leaves_of(_call(case, agent, case.inputs)) if leaf.requires_grad]
     report.expect(
         used,
-        "gradients",
         "no output of __call__ depends on a parameter",
         "remove detach and no_grad from __call__.",
         stop=True,
@@ -169,11 +161,10 @@ def check_gradients(case: AgentCase) -> None:
     missing = [name for name, gradient in pairs if gradient is None]
     if missing:
         fix = "use these parameters, or remove them."
-        report.warning("gradients", f"no output depends on {join_names(missing)}", fix)
+        report.warning(f"no output depends on {join_names(missing)}", fix)
     for name, gradient in pairs:
         report.expect(
             gradient is None or torch.isfinite(gradient).all(),
-            "gradients",
             f"the gradient of {name} is not finite",
             "look for log, sqrt and division near zero in the model.",
         )
@@ -190,13 +181,12 @@ def check_state_dict(case: AgentCase) -> None:
     other.load_state_dict(state)
     what = "an agent that loaded it acts differently"
     fix = "include all that acting depends on: buffers, running statistics, further networks."
-    if not case.expect_same(case.run(agent), case.run(other), "state-dict", what, fix):
+    if not case.expect_same(case.run(agent), case.run(other), what, fix):
         return
     again = flattened(other.state_dict())
     changed = [name for name, value in kept.items() if difference(value, again.get(name))]
     case.report.expect(
         not changed,
-        "state-dict",
         f"after loading it, state_dict() has another {(changed or [''])[0]}",
         "load every entry, and let acting change none.",
     )

@@ -44,7 +44,7 @@ class Case:
 
     def _check(self, name: str) -> None:
         for ok, what, fix in getattr(self, f"check_{name.replace('-', '_')}")():
-            self.report.expect(ok, name, what, fix, stop=True)
+            self.report.expect(ok, what, fix, stop=True)
 
     def built(self) -> Any:
         """Return a new module."""

@@ -78,10 +78,10 @@ class _Case(Case):
         limits = [getattr(part, name, None) for part in parts for name in ("clip", "squash")]
         self.changes_samples = any(limit is not None for limit in limits)
 
-    def _open(self, check: str) -> bool:
+    def _open(self) -> bool:
         """Report an open check, and return True, if likelihoods are not those of samples."""
         if self.changes_samples:
-            self.report.open(check, "samples are clipped or squashed: drawn values are not known")
+            self.report.open("samples are clipped or squashed: drawn values are not known")
         return self.changes_samples
 
     def check_sample(self) -> Claims:
@@ -98,7 +98,7 @@ class _Case(Case):
     def check_noise(self) -> Claims:
         spec = getattr(self.part, "noise_spec", None)
         if spec is None:
-            self.report.note("noise", "no noise_spec: samples are drawn from torch's generator")
+            self.report.note("no noise_spec: samples are drawn from torch's generator")
             return
         noise = (torch.rand if spec.kind == "uniform" else torch.randn)(self.n, self.N, *spec.shape)
         found = []
@@ -109,7 +109,7 @@ class _Case(Case):
         fix = "take the noise that set_noise has set: self._take_noise(lead, device)."
         yield not other, f"two samples from the same noise: {other}", fix
         if not can_draw(self.part):
-            self.report.note("noise", "no draw: agents do not act in numpy")
+            self.report.note("no draw: agents do not act in numpy")
             return
         drawn = self.part.draw(numpify_buffer(self.dist_info), noise.numpy())
         pairs = zip(leaves_of(found[0]), leaves_of(drawn), strict=True)
@@ -132,7 +132,7 @@ class _Case(Case):
         yield reached, "no gradient reaches the parameters", fix
 
     def check_mode(self) -> Claims:
-        if self._open("mode"):
+        if self._open():
             return
         mode = self.part.log_likelihood(self.part.mode(self.rows), self.rows)
         most = self.part.log_likelihood(self.samples, self.dist_info).amax(0)
@@ -148,7 +148,7 @@ class _Case(Case):
         yield ok, what, "divide the new likelihood by the old."
 
     def check_entropy(self) -> Claims:
-        if self._open("entropy"):
+        if self._open():
             return
         surprise = -self.part.log_likelihood(self.samples, self.dist_info)
         yield from self._mean(self.part.entropy(self.rows), surprise)
@@ -157,7 +157,7 @@ class _Case(Case):
         itself = self.part.kl(self.rows, self.rows)
         what = f"between equal distributions it is {itself.tolist()}"
         yield (itself.abs() <= ATOL).all(), what, "return 0 for equals."
-        if self._open("kl"):
+        if self._open():
             return
         others = buffer_func(self.dist_info, lambda x: x.roll(1, 1))
         old, new = (self.part.log_likelihood(self.samples, x) for x in (self.dist_info, others))

@@ -120,4 +120,4 @@ class _Case(Case):
         if any(p.requires_grad for p in self.module.parameters()):
             yield from self.gradients(self.module(self.input).square().sum())
         else:
-            self.report.note("gradients", "no trained parameters")
+            self.report.note("no trained parameters")

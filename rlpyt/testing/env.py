@@ -115,7 +115,7 @@ def examine_env_in_child(
         return result
     except WorkerError as error:
         fix = "let every call return: no endless wait, no exit. A slow environment needs "
-        report.error("return", f"{error}", f"{fix}a larger --timeout or fewer --max-steps.")
+        report.error(f"{error}", f"{fix}a larger --timeout or fewer --max-steps.", check="return")
     return report
 
 
@@ -128,14 +128,9 @@ def _empty_report(
 
 
 def _examine(case: EnvCase) -> None:
-    def run(
-        names: str,
-        check: Callable[[EnvCase], None],
-        refusal: type[Exception] | None = None,
-        needed: bool = False,
-    ) -> bool:
+    def run(names: str, check: Callable[[EnvCase], None], **how: Any) -> bool:
         try:
-            return case.report.run(names, partial(check, case), refusal, needed)
+            return case.report.run(names, partial(check, case), **how)
         finally:
             case.close()
 

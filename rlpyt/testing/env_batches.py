@@ -25,7 +25,7 @@ AFTER = 8  # steps that must be equal after two resets within an episode, to com
 def check_rows(case: EnvCase) -> None:
     """Check that the same seeds in another order give the same rows in that order."""
     if case.n == 1:
-        case.report.open("rows", "there is only one row; check with more")
+        case.report.open("there is only one row; check with more")
         return
     order = [*range(1, case.n), 0]
     seeds = [case.seeds()[row] for row in order]
@@ -35,11 +35,10 @@ def check_rows(case: EnvCase) -> None:
     if found and not first_difference(
         case.reference, early, order, close=True, info=case.same_info
     ):
-        case.report.note("rows", f"rounding depends on the row's index: {found}")
+        case.report.note(f"rounding depends on the row's index: {found}")
         return
     case.report.expect(
         not found,
-        "rows",
         f"the same seeds in another order gave other episodes: {found}",
         "give every row its own generator, seeded with its own seed.",
     )
@@ -52,7 +51,6 @@ def check_reset_rows(case: EnvCase) -> None:
     nothing = rows.env.reset_rows(np.zeros(0, np.int64))
     expect(
         all(np.shape(leaf)[:1] == (0,) for leaf in leaves_of(nothing)),
-        "reset-rows",
         f"reset_rows([]) returned {nothing!r:.60}",
         "return leaves [0, ...] for no rows.",
     )
@@ -64,7 +62,6 @@ def check_reset_rows(case: EnvCase) -> None:
     found = difference(down[0], up[1]) or difference(down[1], up[0])
     expect(
         not found,
-        "reset-rows",
         f"reset_rows([{last}, 0]) and reset_rows([0, {last}]) start the rows differently, or "
         f"return them in the same order: {found}",
         "return observations in the order of the given rows.",
@@ -75,7 +72,6 @@ def check_reset_rows(case: EnvCase) -> None:
     found = first_difference(case.reference.only(others), run.only(others), info=case.same_info)
     expect(
         not found,
-        "reset-rows",
         f"after reset_rows([0]) before step {u}, another row changed (counted from row 1): {found}",
         "reset the given rows only, and leave the others and their generators unchanged.",
     )
@@ -86,7 +82,7 @@ def check_waiting_rows(case: EnvCase) -> None:
     steps = len(case.reference.steps)
     end = next(((t, row) for t, row in case.reference.ends() if t + 1 < steps), None)
     if end is None:
-        case.report.open("waiting-rows", "no episode ended")
+        case.report.open("no episode ended")
         return
     t, row = end
     rows = case.rows()
@@ -97,7 +93,6 @@ def check_waiting_rows(case: EnvCase) -> None:
     waiting = at[row]
     case.report.expect(
         waiting.reward == 0 and waiting.done and waiting.over and not waiting.info.timeout,
-        "waiting-rows",
         f"stepped without reset_rows, row {row} showed reward {waiting.reward}, done "
         f"{waiting.done}, traj_done {waiting.over}, timeout {bool(waiting.info.timeout)}",
         "until reset_rows, return reward 0, done, traj_done and no timeout for such a row.",
@@ -107,7 +102,6 @@ def check_waiting_rows(case: EnvCase) -> None:
         found = step_difference(own, at[b], info=case.same_info)
         case.report.expect(
             not found,
-            "waiting-rows",
             f"while row {row} waited, the run of row {b} was different: {found}",
             "do not let waiting rows influence the others.",
         )
@@ -144,11 +138,10 @@ def check_autoreset(case: EnvCase) -> None:
         text = step_difference(step, late[1], info=False)
         found.append(text and f"row {row}, over after step {t}: {text}")
     if not found:
-        case.report.open("autoreset", "no episode's end could be compared with a reset within one")
+        case.report.open("no episode's end could be compared with a reset within one")
         return
     case.report.expect(
         not all(found),
-        "autoreset",
         "the step after an episode's end and reset_rows differs from the step after a reset just "
         f"before the end: {found[0]}",
         "make this step an ordinary one, or declare metadata['autoreset_mode'].",
@@ -182,7 +175,6 @@ def check_action_validation(case: EnvCase) -> None:
         except Exception as error:
             text = f"raised {type(error).__name__}: {error}"
         case.report.error(
-            "action-check",
             f"{what}: {text}",
             "check actions first (rlpyt.envs.vector.actions.action_check): ValueError for a wrong "
             "batch size or value, TypeError for another kind. Native code may hang or crash.",
@@ -192,7 +184,6 @@ def check_action_validation(case: EnvCase) -> None:
     found = case.compare(play(rows, run, case.actions, 1))
     case.report.expect(
         not found,
-        "action-check",
         f"after actions were refused, its run was different: {found}",
         "check the whole batch before stepping the first row.",
     )
@@ -232,7 +223,6 @@ def check_statistics(case: EnvCase) -> None:
     other.env.load_statistics(copy.deepcopy(learned))
     expect(
         fingerprint(other.env.statistics()) == fingerprint(learned),
-        "statistics",
         "load_statistics(statistics()) does not give the same statistics",
         "load everything that statistics() returned.",
     )
@@ -240,7 +230,6 @@ def check_statistics(case: EnvCase) -> None:
     play(other, start(other), case.actions, COMPARED)
     expect(
         fingerprint(other.env.statistics()) == fingerprint(learned),
-        "statistics",
         "after freeze() the statistics still change",
         "do not update frozen statistics: evaluation uses those of training.",
     )

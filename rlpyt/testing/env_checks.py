@@ -46,7 +46,6 @@ def check_factory(case: EnvCase) -> None:
     expect, make_env = case.report.expect, case.make_env
     expect(
         callable(make_env) and (isinstance(make_env, type) or not hasattr(make_env, "step")),
-        "factory",
         f"got {make_env!r:.100}, expected a class or function that makes environments",
         "pass the class and env_kwargs, or a function: every worker builds its own. For Gymnasium "
         "IDs: make_env=rlpyt.envs.gym.make, env_kwargs=dict(id='CartPole-v1').",
@@ -56,13 +55,12 @@ def check_factory(case: EnvCase) -> None:
         env = case.build()
     except Exception as error:
         text = f"building an environment raised {type(error).__name__}: {error}"
-        case.report.error("factory", text, "fix the factory; samplers would fail likewise.")
+        case.report.error(text, "fix the factory; samplers would fail likewise.")
         raise Stop from error
     case.adopt(env)
     other = case.build()
     expect(
         _source(other) is not _source(env),
-        "factory",
         "it returned the same environment twice",
         "build a new environment at each call: a sampler steps several of them.",
         stop=True,
@@ -71,9 +69,9 @@ def check_factory(case: EnvCase) -> None:
         own, again = getattr(env, name), getattr(other, name)
         expect(
             type(own) is type(again) and own == again,
-            "spaces",
             f"{name} differs between two environments of one factory: {own} and {again}",
             "let spaces depend on constructor arguments only; custom spaces need __eq__.",
+            check="spaces",
         )
 
 
@@ -135,15 +133,15 @@ def check_gymnasium(case: EnvCase) -> None:
         except Exception as error:
             what = f"{name} raised {type(error).__name__}: {error}"
             if has_mask(case.build().observation_space):
-                case.report.note("gymnasium", what, "it takes actions that the mask forbids.")
+                case.report.note(what, "it takes actions that the mask forbids.")
             else:
-                case.report.warning("gymnasium", what, _gymnasium_remedy(what))
+                case.report.warning(what, _gymnasium_remedy(what))
     texts = [re.sub(r"\x1b\[\d*m|WARN: ", "", str(warning.message)) for warning in caught]
     by_remedy: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
         by_remedy.setdefault(_gymnasium_remedy(text), []).append(text)
     for fix, remarks in by_remedy.items():
-        case.report.note("gymnasium", f"{name} warned: {' '.join(remarks)}", fix)
+        case.report.note(f"{name} warned: {' '.join(remarks)}", fix)
 
 
 def _gymnasium_remedy(remark: str) -> str:
@@ -161,7 +159,6 @@ def check_spaces(case: EnvCase) -> None:
         for path, leaf in leaf_spaces(space, name):
             expect(
                 all(hasattr(leaf, method) for method in methods),
-                "spaces",
                 f"{path}_space is {leaf!r:.80}, which lacks "
                 f"{', '.join(method for method in methods if not hasattr(leaf, method))}",
                 "use the spaces of rlpyt.spaces, or GymSpaceWrapper(space) around a Gymnasium one.",
@@ -171,26 +168,22 @@ def check_spaces(case: EnvCase) -> None:
         for sample in (space.sample() for _ in range(N_SAMPLES)):
             expect(
                 space.contains(sample),
-                "spaces",
                 f"{name}_space.sample() gave {sample!r:.80}, which it does not contain",
                 "make sample() and contains() agree in shape, dtype and bounds.",
             )
             expect(
                 [np.shape(leaf) for leaf in leaves_of(sample)] == shapes,
-                "spaces",
                 f"the shapes of {name}_space.null_value() are {shapes}, unlike those of samples",
                 "return from null_value() an element shaped like samples.",
             )
     try:
         checked_mask_sizes(env.observation_space, env.action_space)
     except ValueError as error:
-        fix = "declare spaces.MultiBinary(n)."
-        case.report.error("action-mask", str(error), fix)
+        case.report.error(str(error), "declare spaces.MultiBinary(n).", check="action-mask")
         raise Stop from error
     spaces = getattr(env, "spaces", None)
     expect(
         None not in (getattr(spaces, "observation", None), getattr(spaces, "action", None)),
-        "spaces",
         f"env.spaces is {spaces!r:.80}",
         "derive from rlpyt.envs.base.Env, which defines it: EnvSpaces(observation, action).",
     )
@@ -203,7 +196,6 @@ def check_images(case: EnvCase) -> None:
         shape = space.shape
         if len(shape) == IMAGE_DIMS - 1 and space.dtype == np.uint8 and min(shape) >= IMAGE_SIZE:
             report.warning(
-                "image-layout",
                 f"{path} of shape {shape} is read as a vector of {math.prod(shape)} numbers",
                 "if it is an image, add a dimension for channels, for example by "
                 "gymnasium.wrappers.GrayscaleObservation(env, keep_dim=True); otherwise "
@@ -213,32 +205,30 @@ def check_images(case: EnvCase) -> None:
             continue
         if shape[0] > MOST_CHANNELS:
             report.note(
-                "image-layout",
                 f"{path} of shape {shape} is read as [height, width, channels]",
                 "models of your own that expect [channels, height, width] need "
                 "rlpyt.envs.gym.make(..., channels_first=True).",
             )
         elif min(shape) > 1:
             report.warning(
-                "image-layout",
                 f"{path} of shape {shape} may be [C, H, W] or [H, W, C]",
                 "models read [channels, height, width]; if that is right, skip=['image-layout'].",
             )
         if np.dtype(space.dtype).kind == "f":
             text = "uint8 in [0, 255] takes a quarter of the memory; image models scale it."
-            report.note("image-layout", f"{path} is an image of {space.dtype}", text)
+            report.note(f"{path} is an image of {space.dtype}", text)
 
 
 def check_seeding(case: EnvCase) -> None:
     """Check that the same seed gives the same run, in a new environment and in a used one."""
     report = case.report
     if case.unseedable:
-        report.open("seeding", f"cannot be seeded, so runs cannot be compared: {case.unseedable}")
+        report.open(f"cannot be seeded, so runs cannot be compared: {case.unseedable}")
         return
     rows = case.rows()
     unseeded = missing_seed(rows.env)
     if unseeded is not None:
-        report.warning("seeding", *unseeded)
+        report.warning(*unseeded)
     again = play(rows, start(rows), case.actions, case.short)
     found = first_difference(case.reference, again, info=False)
     if found:
@@ -249,19 +239,17 @@ def check_seeding(case: EnvCase) -> None:
     case.same_info = found is None
     if found:
         fix = "remove clock times and the like from env_info, which is part of the recorded batch."
-        report.warning("seeding", f"the same seed gave another env_info: {found}", fix)
+        report.warning(f"the same seed gave another env_info: {found}", fix)
     if not case.seeds_at_construction:
         rows.seed(case.seeds())
         found = case.compare(play(rows, start(rows), case.actions, min(case.short, COMPARED_STEPS)))
         report.expect(
             not found,
-            "seeding",
             f"seeded again after {case.short} steps, it does not start again: {found}",
             "let every reset() after seed(seed) start from that seed alone.",
         )
     if first_difference(case.reference, case.replay(which=1)) is None:
         report.warning(
-            "seeding",
             f"another seed gave the same {case.short} steps: the environment is deterministic or "
             "ignores its seed",
             "ignore this if it is deterministic by design.",
@@ -284,7 +272,7 @@ def _report_irreproducible(case: EnvCase, env: Any, found: str) -> None:
             "draw from the seeded generator only, not from the global ones of numpy or random, and "
             "do not depend on the clock, the order of a set, or earlier instances."
         )
-    case.report.error("seeding", what, fix)
+    case.report.error(what, fix)
 
 
 def check_independence(case: EnvCase) -> None:
@@ -298,13 +286,11 @@ def check_independence(case: EnvCase) -> None:
     found = case.compare(run)
     if case.report.expect(
         not found,
-        "independence",
         f"stepped in turn with another environment, it runs differently: {found}",
         "keep state and generators in the instance, not in the class, module or global generator.",
     ):
         case.report.expect(
             not shared,
-            "independence",
             "two environments return observations in the same memory",
             "allocate the buffer in the constructor, not in the class.",
         )
@@ -314,8 +300,7 @@ def check_state(case: EnvCase) -> None:
     """Check that a new environment with a loaded state continues like the one that saved it."""
     rows, expect = case.rows(), case.report.expect
     if not hasattr(rows.env, "get_state") or rows.env.get_state() is None:
-        text = "get_state() returns None: resumed runs start new episodes"
-        case.report.open("state", text)
+        case.report.open("get_state() returns None: resumed runs start new episodes")
         return
     run = start(rows)
     saved: list[tuple[int, Any, Any, bytes, Any]] = []
@@ -326,7 +311,6 @@ def check_state(case: EnvCase) -> None:
             saved.append((k, state, copy.deepcopy(state), fingerprint(state), dict(rows.masks)))
         except (TypeError, RecursionError) as error:
             case.report.error(
-                "state",
                 f"get_state() is not a plain tree: {error}",
                 "use dicts, lists, numbers, strings, None and arrays (rlpyt.envs.state.pack).",
             )
@@ -334,12 +318,11 @@ def check_state(case: EnvCase) -> None:
     play(rows, run, case.actions, case.short - len(run.steps))
     found = case.compare(run)
     fix = "do not change anything in get_state()."
-    if not expect(not found, "state", f"get_state() changed the run: {found}", fix):
+    if not expect(not found, f"get_state() changed the run: {found}", fix):
         return
     for k, state, kept, digest, masks in saved:
         expect(
             fingerprint(state) == digest,
-            "state",
             f"the state taken after {k} steps changed while the environment was stepped",
             "return copies: np.array(x), rlpyt.envs.state.pack(x).",
         )
@@ -351,7 +334,6 @@ def check_state(case: EnvCase) -> None:
         found = case.compare(play(fresh, resumed, case.actions, T), since=k)
         expect(
             not found,
-            "state",
             f"a new environment with the state after {k} steps continues differently: {found}",
             "include all that step and reset read: simulator, counters, generators, new seed.",
         )
@@ -385,45 +367,45 @@ def check_time_limit(case: EnvCase) -> None:
     horizon = getattr(env, "horizon", None)
     number = horizon is None or (isinstance(horizon, int) and not isinstance(horizon, bool))
     fix = "make it a number of steps, or None."
-    if not report.expect(number, "time-limit", f"horizon is {horizon!r:.40}", fix):
+    if not report.expect(number, f"horizon is {horizon!r:.40}", fix, check="time-limit"):
         horizon = None
     if not lengths:
         _report_endless(case, horizon)
     longest = max([*(length for length, _ in lengths), *running.tolist()], default=0)
     report.expect(
         horizon is None or longest <= horizon,
-        "time-limit",
         f"an episode lasted {longest} steps; horizon is {horizon}",
         "truncate there (done, and env_info.timeout unless it terminated), or correct horizon.",
+        check="time-limit",
     )
     limit = horizon or _registered_limit(env)
     if limit and "timeout" not in run.steps[0][0].info._fields:
         report.warning(
-            "time-limit",
             f"there is a time limit of {limit} steps, but no env_info.timeout",
             "set env_info.timeout where a step truncated; else the limit is learned as an end.",
+            check="time-limit",
         )
         return
     early = [length for length, timeout in lengths if timeout and horizon not in (None, length)]
     if early:
         what = f"timeout was set after {early[0]} steps; horizon is {horizon}"
         fix = "correct horizon, if there is no other limit, and no wrapper repeats actions."
-        report.warning("time-limit", what, fix)
+        report.warning(what, fix, check="time-limit")
     ended = [timeout for length, timeout in lengths if length == horizon]
     if len(ended) >= SAME_LENGTH and not any(ended) and len(ended) < len(lengths):
         report.warning(
-            "time-limit",
             f"{len(ended)} of {len(lengths)} episodes ended at the horizon of {horizon} steps, "
             "none by timeout",
             "set env_info.timeout at the step of the limit; else it is learned as an end.",
+            check="time-limit",
         )
     same = len(lengths) >= SAME_LENGTH and len({length for length, _ in lengths}) == 1
     if same and lengths[0][0] > 1 and not any(timeout for _, timeout in lengths):
         report.warning(
-            "time-limit",
             f"all {len(lengths)} episodes lasted {lengths[0][0]} steps, none by timeout",
             "if this is a time limit, set env_info.timeout at its step; if the task ends there, "
             "pass skip=['time-limit'].",
+            check="time-limit",
         )
 
 
@@ -431,10 +413,9 @@ def _report_endless(case: EnvCase, horizon: int | None) -> None:
     steps = len(case.reference.steps)
     if horizon is not None and horizon > steps:
         text = f"none ended within {steps} steps; horizon is {horizon}"
-        case.report.open("episodes", text, f"pass max_steps={horizon + 1} to check the ends.")
+        case.report.open(text, f"pass max_steps={horizon + 1} to check the ends.")
         return
     case.report.warning(
-        "episodes",
         f"none ended within {steps} steps of random actions",
         "add a time limit (gymnasium.make(..., max_episode_steps=1000), or done with "
         "env_info.timeout): returns are counted when episodes end. If episodes are longer, pass a "
@@ -469,11 +450,10 @@ def check_final_observation(case: EnvCase) -> None:
             continue
         wrong.append(equal(step.observation, step.first) or _looks_reset(case, t, row))
     if not wrong:
-        case.report.open("final-observation", "no end of an episode allowed a comparison")
+        case.report.open("no end of an episode allowed a comparison")
         return
     case.report.expect(
         not all(wrong),
-        "final-observation",
         f"in all of {len(wrong)} episodes the observation of the last step was that of a reset",
         "return the observation that the last step led to, and start the next episode in reset "
         "(batches: in reset_rows). A batch that resets itself must declare how: "
@@ -501,15 +481,14 @@ def check_worker(case: EnvCase) -> None:
         run = run_in_child(_play_in_child, *settings, actions, what="building the environment")
     except TypeError as error:  # it cannot be pickled
         fix = "build live objects (environments, files, locks) inside of the environment, and keep "
-        report.error("worker", f"{error}", f"{fix}them out of closures and env_kwargs.")
+        report.error(f"{error}", f"{fix}them out of closures and env_kwargs.")
     except WorkerError as error:
         fix = "let the factory import and register what it needs: workers do not run your script."
-        report.error("worker", f"it does not work in a worker process: {error}", fix)
+        report.error(f"it does not work in a worker process: {error}", fix)
     else:
         found = first_difference(case.reference, run, info=False)
         report.expect(
             not (found and case.reproducible),
-            "worker",
             f"with the same seed it runs differently in a worker process: {found}",
             "depend on arguments and seed only, not on other state of the process.",
         )
@@ -533,7 +512,7 @@ def check_close(case: EnvCase) -> None:
     for state in ("before the first reset", "after a reset"):
         env = case.build()
         if not hasattr(env, "close"):
-            case.report.warning("close", "close() is missing", "derive from rlpyt.envs.base.Env.")
+            case.report.warning("close() is missing", "derive from rlpyt.envs.base.Env.")
             return
         if state == "after a reset":
             env.reset()
@@ -542,6 +521,5 @@ def check_close(case: EnvCase) -> None:
                 env.close()
             except Exception as error:
                 text = f"the {time} close() {state} raised {type(error).__name__}: {error}"
-                fix = "make close() harmless at any time and when repeated."
-                case.report.error("close", text, fix)
+                case.report.error(text, "make close() harmless at any time and when repeated.")
                 return

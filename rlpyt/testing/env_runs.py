@@ -13,7 +13,7 @@ from rlpyt.envs.base import build_env
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.envs.vector.base import UnsupportedVectorEnv
 from rlpyt.samplers.env_batch import is_batch
-from rlpyt.samplers.environments import with_rows
+from rlpyt.samplers.environments import takes_rows, with_rows
 from rlpyt.spaces.action_mask import action_mask_of, next_valid
 from rlpyt.testing.env_values import ValueInspector
 from rlpyt.testing.report import Report
@@ -267,21 +267,17 @@ class EnvCase:
     def build(self, seeds: Sequence[int] | None = None) -> Any:
         """Build an environment as samplers do; unseeded, unless its factory takes seeds."""
         arguments = self.env_kwargs
-        if self.open_rows:
+        if takes_rows(self.make_env, arguments):
             arguments = with_rows(self.make_env, arguments, list(seeds or self.seeds()))
         env = build_env(self.make_env, arguments, "conformance check")
         self._built.append(env)
         return env
 
     @property
-    def open_rows(self) -> bool:
-        """Return True if the factory takes the number of rows."""
-        return bool(getattr(self.make_env, "batched", False)) and "num_envs" not in self.env_kwargs
-
-    @property
     def seeds_at_construction(self) -> bool:
         """Return True if the factory takes the rows' seeds."""
-        return self.open_rows and "seeds" in with_rows(self.make_env, self.env_kwargs, [0])
+        make, kwargs = self.make_env, self.env_kwargs
+        return takes_rows(make, kwargs) and "seeds" in with_rows(make, kwargs, [0])
 
     def adopt(self, env: Any) -> None:
         """Take kind, number of rows and action space from the first environment."""

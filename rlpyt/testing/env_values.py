@@ -80,7 +80,7 @@ class ValueInspector:
                 self._error("actions", f"step wrote into the action it was given ({changed})", fix)
 
     def _error(self, check: str, what: str, fix: str) -> None:
-        self.report.error(check, f"{self.where}: {what}", fix)
+        self.report.error(f"{self.where}: {what}", fix, check=check)
 
     def _stop(self, check: str, what: str, fix: str) -> NoReturn:
         self._error(check, what, fix)
@@ -101,9 +101,9 @@ class ValueInspector:
             self._stop("structure", f"returned {type(result).__name__} {result!r:.100}{hint}", fix)
         if not named:
             self.report.warning(
-                "structure",
                 "step() returned a plain tuple",
                 f"return rlpyt.envs.base.EnvStep{EnvStep._fields}.",
+                check="structure",
             )
 
     def _check_observation(self, observation: Any, lead: tuple[int, ...]) -> None:
@@ -236,4 +236,4 @@ class ValueInspector:
             )
         if self.reused:
             what = "observations are written into the same memory at every step"
-            self.report.note("buffers", what, "none needed: samplers copy observations.")
+            self.report.note(what, "none needed: samplers copy observations.", check="buffers")

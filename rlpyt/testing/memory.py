@@ -141,7 +141,7 @@ class _Case(Case):
 
     def check_starts(self) -> Claims:
         if not getattr(self.module, "takes_starts", False):
-            self.report.note("starts", "no takes_starts: batches are cut into episodes")
+            self.report.note("no takes_starts: batches are cut into episodes")
             return
         state = self.steps(self.input.flip(0))[1]
         for share in (0.0, 0.3, 1.0):
@@ -162,8 +162,7 @@ class _Case(Case):
             yield error <= RTOL * scale + ATOL, what, fix
         first = self.input[:2].clone().requires_grad_()
         (reached,) = torch.autograd.grad(self.steps(first)[0][1].sum(), first)
-        what = "no gradient reaches the first input from the second output"
-        yield reached[0].any(), what, fix
+        yield reached[0].any(), "no gradient reaches the first input from the second output", fix
 
     def _stepped(self, state: Any, starts: Tensor | None = None) -> tuple[Tensor, Any]:
         """Return outputs and state of single steps; zero states at starts [T, B]."""

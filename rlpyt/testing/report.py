@@ -4,11 +4,11 @@ import traceback
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from rlpyt.errors import RlpytError
 from rlpyt.utils.logging.tabulate import tabulate
+from rlpyt.utils.names import UnknownName
 from rlpyt.utils.processes import traceback_text
 
 Level = Literal["error", "warning", "open", "note"]
@@ -70,53 +70,58 @@ class Report:
         tracebacks: tracebacks of exceptions that the checked part raised.
 
     Raises:
-        ValueError: ``skip`` has an unknown name.
+        UnknownName: ``skip`` has an unknown name.
     """
 
     def __init__(self, subject: str, checks: Mapping[str, str], skip: Collection[str] = ()) -> None:
         skip = (skip,) if isinstance(skip, str) else tuple(skip)
         for name in skip:
             if name not in checks:
-                near = get_close_matches(name, checks, n=1) or [", ".join(checks)]
-                raise ValueError(f"skip={name!r} is not a check; did you mean {near[0]}?")
+                raise UnknownName("check to skip", name, checks)
         self.subject, self.checks, self.skip = subject, checks, skip
         self.findings: list[Finding] = []
         self.tracebacks: list[str] = []
         self._covered: list[str] = []
+        self._running = ""  # name of a check
 
-    def expect(self, ok: object, check: str, what: str, fix: str, *, stop: bool = False) -> bool:
+    def expect(
+        self, ok: object, what: str, fix: str, *, check: str = "", stop: bool = False
+    ) -> bool:
         """Report an error unless ``ok`` is true; return True if it is.
+
+        Here and below, ``check`` is the name of the check, by default the running one.
 
         Raises:
             Stop: ``ok`` is false and ``stop`` is True.
         """
         if not ok:
-            self.error(check, what, fix)
+            self.error(what, fix, check)
             if stop:
                 raise Stop
         return bool(ok)
 
-    def error(self, check: str, what: str, fix: str) -> None:
+    def error(self, what: str, fix: str, check: str = "") -> None:
         """Add a violation of the contract; of equal fixes only the first finding is kept."""
-        self._add(Finding(check, "error", what, fix))
+        self._add("error", what, fix, check)
 
-    def warning(self, check: str, what: str, fix: str) -> None:
+    def warning(self, what: str, fix: str, check: str = "") -> None:
         """Add something questionable."""
-        self._add(Finding(check, "warning", what, fix))
+        self._add("warning", what, fix, check)
 
-    def open(self, check: str, why: str, fix: str = "") -> None:
+    def open(self, why: str, fix: str = "", check: str = "") -> None:
         """Add the reason why something could not be checked."""
-        self._add(Finding(check, "open", why, fix))
+        self._add("open", why, fix, check)
 
-    def note(self, check: str, what: str, fix: str = "") -> None:
+    def note(self, what: str, fix: str = "", check: str = "") -> None:
         """Add information."""
-        self._add(Finding(check, "note", what, fix))
+        self._add("note", what, fix, check)
 
-    def _add(self, finding: Finding) -> None:
-        assert finding.check in self.checks, finding.check
+    def _add(self, level: Level, what: str, fix: str, check: str) -> None:
+        check = check or self._running
+        assert check in self.checks, check
         seen = {(f.check, f.fix) for f in self.findings}
-        if finding.check not in self.skip and (finding.check, finding.fix) not in seen:
-            self.findings.append(finding)
+        if check not in self.skip and (check, fix) not in seen:
+            self.findings.append(Finding(check, level, what, fix))
 
     def run(
         self,
@@ -141,22 +146,23 @@ class Report:
         if not needed and all(name in self.skip for name in checks):
             return True
         self._covered += [name for name in checks if name not in self._covered]
+        self._running = checks[0]
         try:
             examine()
         except Stop:
             pass
         except Exception as error:
             if refusal is not None and isinstance(error, refusal):
-                self.open(checks[0], f"{error}")
+                self.open(f"{error}")
             else:
                 origin = traceback.extract_tb(error.__traceback__)[-1]
                 text = f"raised {type(error).__name__}: {error} ({origin.filename}:{origin.lineno})"
-                self.error(checks[0], text, "see the message and report.tracebacks.")
+                self.error(text, "see the message and report.tracebacks.")
                 self.tracebacks.append(traceback_text(error))
         else:
             return True
         for name in [name for name in self.passed if name in checks]:
-            self.open(name, "not completed because of an earlier finding")
+            self.open("not completed because of an earlier finding", check=name)
         return False
 
     @property

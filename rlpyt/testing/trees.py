@@ -86,14 +86,6 @@ def _leaf_difference(x: Any, y: Any, close: bool) -> str | None:
     return f"{x[tuple(index)]} and {y[tuple(index)]}" + (f" at {index}" if index else "")
 
 
-def flattened(state: Any, path: str = "") -> dict[str, Any]:
-    """Flatten nested dictionaries of a state: {"model.weight": tensor, ...}."""
-    if not isinstance(state, dict):
-        return {path: state}
-    parts = [flattened(value, f"{path}.{name}".lstrip(".")) for name, value in state.items()]
-    return {name: value for part in parts for name, value in part.items()}
-
-
 def shares_memory(a: Any, b: Any) -> bool:
     """Return True if arrays of two trees may overlap in memory."""
     arrays = [[x for x in leaves_of(tree) if isinstance(x, np.ndarray)] for tree in (a, b)]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlpyt.utils.logging.progress_csv import read_progress
-from rlpyt.utils.names import nearest
+from rlpyt.utils.names import suggestion
 from rlpyt.utils.signed import read_json
 from rlpyt.utils.text import counted
 from rlpyt.vis import style
@@ -200,9 +200,8 @@ def _missing(x: str, y: str, known: list[str]) -> str:
     if not absent:
         return f"no run has a row with numbers in both {x!r} and {y!r}."
     names = [*known, *X_COLUMNS] if absent[0] == x else known
-    close = nearest(absent[0], names, 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"no run has the column {absent[0]!r}.{hint} Available: {', '.join(known) or 'none'}."
+    meant = suggestion(absent[0], names)
+    return f"no run has the column {absent[0]!r}{meant} Available: {', '.join(known) or 'none'}."
 
 
 def _moving_average(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:

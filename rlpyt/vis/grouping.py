@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlpyt.utils.names import flattened, labels, nearest
+from rlpyt.utils.names import flattened, labels, suggestion
 from rlpyt.utils.signed import SIGNATURE, read_json
 from rlpyt.utils.text import digits
 from rlpyt.vis.progress import PathLike, find_runs
@@ -339,10 +339,9 @@ def find_setting(name: str, runs: Sequence[RunRecord]) -> str:
     if fitting:
         raise ValueError(f"setting {name!r} is ambiguous. Use one of {', '.join(fitting)}.")
     differing = varying_settings(runs)
-    close = nearest(name, [*keys, *(k.rsplit(".", 1)[-1] for k in keys)], 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    meant = suggestion(name, [*keys, *(k.rsplit(".", 1)[-1] for k in keys)])
     raise ValueError(
-        f"no run has the setting {name!r}.{hint} These differ: {', '.join(differing) or 'none'}."
+        f"no run has the setting {name!r}{meant} These differ: {', '.join(differing) or 'none'}."
     )
 
 

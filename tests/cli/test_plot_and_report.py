@@ -69,7 +69,7 @@ def test_a_path_that_the_output_cannot_show_is_escaped(runs, tmp_path, monkeypat
     "flags, words",
     [
         (["--y", "ReturnAverag"], ["no run has the column 'ReturnAverag'", "'ReturnAverage'?"]),
-        (["--x", "stesp"], ["no run has the column 'stesp'", "Did you mean 'steps'?"]),
+        (["--x", "stesp"], ["no run has the column 'stesp'", "did you mean 'steps'?"]),
         (["--group-by", "rate"], ["no run has the setting 'rate'", "algo.learning_rate"]),
         (["--smooth", "0"], ["smooth must be"]),
         (["--confidence", "95"], ["--confidence must be between 0 and 1, got 95"]),

@@ -128,7 +128,7 @@ class ReplayCase:
         except Exception as error:
             text = f"raised {type(error).__name__}: {error}"
         text = f"sample_batch(4) of an empty replay {text}"
-        self.report.error("not-ready", text, "raise rlpyt.errors.ReplayNotReady.")
+        self.report.error(text, "raise rlpyt.errors.ReplayNotReady.")
 
     def check_contents(self) -> None:
         """Compare batches with plain lists while the replay is filled and overwritten."""
@@ -158,9 +158,9 @@ class ReplayCase:
         missing = sorted({(t, b) for t in valid if t % every == 0 for b in range(B)} - seen)
         self.report.expect(
             not missing,
-            "coverage",
             f"rows {missing[:5]} were never drawn in {64 * n_batches} draws",
             'draw every valid row, or pass skip=["coverage"] if this is on purpose.',
+            check="coverage",
         )
 
     def _compare(self, plain: PlainReplay, batch: Any) -> list[tuple[int, int]]:
@@ -169,17 +169,16 @@ class ReplayCase:
         newest = batch.all_observation[0] if sequences else batch.agent_inputs.observation
         self.report.expect(
             newest.shape[1:] == (C,),
-            "inputs",
             f"observations are {list(newest.shape)}, expected [{len(newest)}, {C}]",
             "return observations as they were stored.",
             stop=True,
+            check="inputs",
         )
         valid = plain.valid(_rows_after(plain, batch))
         rows = [(int(x) // 100, int(x) % 100) for x in np.abs(newest[:, -1]) - 1]
         for i, (t, b) in enumerate(rows):
             self.report.expect(
                 t in valid and 0 <= b < B,
-                "held",
                 f"row {t} of environment {b} was drawn; valid are {valid}",
                 "leave out rows whose neighbors are overwritten or not written yet.",
                 stop=True,
@@ -188,9 +187,9 @@ class ReplayCase:
             for check, row, name, given, expected in compared(plain, batch, i, t, b):
                 if not _near(given, expected):
                     self.report.error(
-                        check,
                         f"{name} of row {row}, environment {b} is {given}, expected {expected}",
                         f"check how the replay's parts compute {name}.",
+                        check=check,
                     )
         return rows
 
@@ -201,7 +200,7 @@ class ReplayCase:
             (difference(first, same) is None, "two replays with one seed gave different batches"),
             (difference(first, other) is not None, "another seed gave the same batches"),
         ):
-            self.report.expect(ok, "seeding", what, "draw from the generator of set_seed only.")
+            self.report.expect(ok, what, "draw from the generator of set_seed only.")
 
     def check_ticket(self) -> None:
         """Check that priorities reach the rows of their batch and no others."""
@@ -212,7 +211,6 @@ class ReplayCase:
         replay.update_batch_priorities(np.full(16, 1000.0), batch.ticket)
         self.report.expect(
             np.array_equal(before, replay.priority_tree.leaves),
-            "ticket",
             "an update changed rows written after the batch was sampled",
             "use the ticket, and skip rows that are no longer held.",
         )
@@ -224,7 +222,6 @@ class ReplayCase:
         own, other = np.array([7.0, 9.0]) ** replay.alpha
         self.report.expect(
             np.allclose(leaves[kept], own) and np.allclose(leaves[second.ticket.leaves], other),
-            "ticket",
             "after sample, sample, update, update: rows of the wrong batch changed",
             "give each batch its own ticket.",
         )
@@ -242,7 +239,6 @@ class ReplayCase:
             given = np.asarray(batch.is_weights)
             self.report.expect(
                 given.shape == expected.shape and np.allclose(given, expected, rtol=1e-4),
-                "is-weights",
                 f"with beta={beta:g} they begin with {given[:3]}, expected {expected[:3]}",
                 "return (p / min p) ** -beta, with p the drawn priorities to the power alpha.",
             )
@@ -256,7 +252,7 @@ class ReplayCase:
         drawn = {leaf for _ in range(20) for leaf in replay.sample_batch(64).ticket.leaves}
         wrong = sorted(drawn & set(batch.ticket.leaves[zero]))
         what, fix = f"leaves {wrong[:5]} were drawn", "never draw a leaf whose value is zero."
-        self.report.expect(not wrong, "zero-priority", what, fix)
+        self.report.expect(not wrong, what, fix)
 
     def check_state(self) -> None:
         """Check that a replay with the loaded state gives the same batches."""
@@ -274,7 +270,7 @@ class ReplayCase:
         first, second = (self._batches(*pair) for pair in pairs)
         what = f"batches differ afterwards: {difference(first, second)}"
         fix = "include everything that decides the next batch."
-        self.report.expect(difference(first, second) is None, check, what, fix)
+        self.report.expect(difference(first, second) is None, what, fix, check=check)
 
     def _filled(self, seed: int | None = None) -> tuple[Any, Episodes]:
         replay, episodes = self.make(seed)

@@ -22,19 +22,18 @@ def check_batches(case: SamplerCase) -> None:
     kind, leaves = case.own.kinds
     expect(
         getattr(kind, "_fields", ()) == ("agent", "env"),
-        "batch",
         f"obtain_samples returned {kind.__name__} as samples",
         "return Samples(agent, env) and the completed trajectories.",
         stop=True,
     )
     for path, leaf_type in leaves:
         tensor = issubclass(leaf_type, torch.Tensor)
-        expect(tensor, "batch", f"{path} is a {leaf_type.__name__}", "return torch tensors.")
+        expect(tensor, f"{path} is a {leaf_type.__name__}", "return torch tensors.")
     for path, leaf in _named_leaves(case.own.batches[0][0]):
         shape = (1 if path in WITHOUT_T else case.batch_T, case.batch_B)
         what = f"{path} has shape {leaf.shape}; expected {list(shape)} first"
         fix = "lay out leaves [T, B, ...] with T=batch_T and B=batch_B."
-        expect(leaf.shape[:2] == shape, "batch", what, fix)
+        expect(leaf.shape[:2] == shape, what, fix)
     if case.report.errors:
         raise Stop
     for itr, (samples, _) in enumerate(case.own.batches):
@@ -44,7 +43,6 @@ def check_batches(case: SamplerCase) -> None:
             )
             expect(
                 not missing,
-                "batch",
                 f"batch {itr}: {path} is NaN at {(missing or [''])[0]}: the entry was not written, "
                 "or the environment returned NaN",
                 "write every entry of every batch; zeros for environments that wait.",
@@ -65,7 +63,6 @@ def check_shift(case: SamplerCase) -> None:
                 wrong = np.flatnonzero(_unequal_rows(end, before[0]) & ~over)
                 case.report.expect(
                     not len(wrong),
-                    "shift",
                     f"batch {itr}: prev_{name}[0] of environments {wrong} is not the last {name} "
                     "of the batch before",
                     "start with the last action and reward before (null after a done).",
@@ -74,7 +71,6 @@ def check_shift(case: SamplerCase) -> None:
                 wrong = np.flatnonzero(_unequal_rows(now[t], before[t + 1]) & ~done[t])
                 case.report.expect(
                     not len(wrong),
-                    "shift",
                     f"batch {itr}: prev_{name}[{t + 1}] of environments {wrong} is not {name}[{t}]",
                     f"record in prev_{name} the {name} of the step before.",
                 )
@@ -97,7 +93,6 @@ def check_ends(case: SamplerCase) -> None:
         value = getattr(samples.agent, "timeout_value", None)
         if value is None:
             case.report.warning(
-                "ends",
                 "samples.agent has no timeout_value",
                 "record the value of the final observation where an episode was truncated, as the "
                 "included collectors do; otherwise time limits are learned as ends of the task.",
@@ -121,7 +116,7 @@ def check_ends(case: SamplerCase) -> None:
                 "record zeros for the steps that an environment waits.",
             ),
         ):
-            expect(ok.all(), "ends", f"batch {itr}: {what}", fix)
+            expect(ok.all(), f"batch {itr}: {what}", fix)
 
 
 def waits(done: Any) -> Any:
@@ -139,7 +134,7 @@ def check_trajectories(case: SamplerCase) -> None:
         waiting = np.zeros_like(over) if own.mid_batch_reset else waits(env.done)
         if not own.mid_batch_reset and (env.done & ~over & ~waiting).any():
             text = "done is set within trajectories, which then wait"
-            case.report.open("trajectories", text)
+            case.report.open(text)
             return
         expected = []
         for b in range(case.batch_B):
@@ -153,7 +148,6 @@ def check_trajectories(case: SamplerCase) -> None:
         found = sorted((e["Length"], e["Return"], e["NonzeroRewards"]) for e in infos)
         case.report.expect(
             len(found) == len(expected) and np.allclose(found, expected, rtol=RTOL, atol=1e-3),
-            "trajectories",
             f"batch {itr}: trajectories (length, return, rewards) {found[:3]}; the batches add up "
             f"to {expected[:3]}",
             "count every step once, from reset to traj_done (or done), over batches.",
@@ -174,11 +168,11 @@ def check_serial(case: SamplerCase, exact: bool | None) -> None:
         fix = "use seed and noise of each environment's global rank, and the same agent inputs: "
         fix += "null action and reward and a cleared state after a done."
         what = f"batch {itr}: {large or found} (the second is the serial sampler's)"
-        if not case.report.expect(not (exact or large), "same-as-serial", what, fix):
+        if not case.report.expect(not (exact or large), what, fix):
             return
         rounded = rounded or f"batch {itr}: {found}"
     if rounded:
-        case.report.note("same-as-serial", f"equal up to rounding, as in {rounded}")
+        case.report.note(f"equal up to rounding, as in {rounded}")
 
 
 def batch_difference(own: Any, theirs: Any, close: bool = False) -> str | None:
@@ -199,47 +193,46 @@ def check_repetition(case: SamplerCase) -> None:
         found = batch_difference(own[0], other[0], close=True)
         if found and itr == 0:
             case.report.error(
-                "repeatable",
                 f"the same seed gave another first batch: {found}",
                 "draw from streams by seed, purpose and rank (rlpyt.utils.seed.stream).",
             )
             return
         if found:
             case.report.error(
-                "evaluation",
                 f"without evaluations, batch {itr} is another: {found}",
                 "evaluate with separate environments, streams and recurrent state.",
+                check="evaluation",
             )
             return
     if "processes" in left:
         text = f"processes left after shutdown: {left['processes'][:3]}"
-        case.report.error("shutdown", text, "end every process in shutdown(), and wait for it.")
+        case.report.error(
+            text, "end every process in shutdown(), and wait for it.", check="shutdown"
+        )
     if "files" in left:  # names in shared memory may belong to other programs
         text = f"descriptors left open after shutdown: {left['files'][:3]}"
         fix = "close pipes and files in shutdown(), and leave no reference cycle that holds them."
-        case.report.warning("shutdown", text, fix)
+        case.report.warning(text, fix, check="shutdown")
 
 
 def check_evaluation(case: SamplerCase) -> None:
     """Check that evaluations return the same episodes as the serial sampler's."""
     wanted = 2 * case.n_workers
     if not case.evaluate:
-        case.report.open("evaluation", "not checked: evaluate=False")
+        case.report.open("not checked: evaluate=False")
         return
     if not any(case.serial.evaluations):
-        case.report.open("evaluation", "no episode of the serial sampler ended")
+        case.report.open("no episode of the serial sampler ended")
     pairs = zip(case.own.evaluations, case.serial.evaluations, strict=True)
     for i, (own, theirs) in enumerate(pairs):
         case.report.expect(
             len(own) <= wanted,
-            "evaluation",
             f"evaluation {i} returned {len(own)} trajectories, requested {wanted}",
             "run at most eval_max_trajectories, distributed over the environments.",
         )
         a, b = ([(e["Length"], e["Return"]) for e in x] for x in (own, theirs))
         case.report.expect(
             len(a) == len(b) and np.allclose(a, b, rtol=1e-3, atol=1e-3),
-            "evaluation",
             f"evaluation {i} returned {len(a)} trajectories, (length, return) {a[:3]}...; the "
             f"serial sampler {len(b)}, {b[:3]}...",
             "run complete episodes from new resets, the same number in each environment.",
@@ -250,21 +243,20 @@ def check_state(case: SamplerCase) -> None:
     """Check that a new sampler with the loaded state collects the next batch."""
     report = case.report
     if case.own.state is None:
-        report.open("state", "state_dict is missing: runs cannot be resumed exactly")
+        report.open("state_dict is missing: runs cannot be resumed exactly")
         return
     info = case.own.batches[0][0].agent.agent_info
     if case.agent().recurrent and not hasattr(info, "prev_rnn_state"):
         text = "the agent does not record prev_rnn_state, so its state cannot be restored"
-        report.open("state", text)
+        report.open(text)
         return
     exactly, samples = case.resume(case.own.state)
     if not exactly:
-        report.open("state", "load_state_dict returned that it cannot be exact")
+        report.open("load_state_dict returned that it cannot be exact")
         return
     found = batch_difference(case.own.batches[1][0], samples, close=True)
     report.expect(
         not found,
-        "state",
         f"after load_state_dict the next batch is another: {found}",
         "save environments, streams, the agent's state and the inputs of the next step.",
     )

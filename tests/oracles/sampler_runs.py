@@ -118,7 +118,7 @@ class SamplerCase:
             except Exception as error:
                 text = f"a second shutdown() raised {type(error).__name__}: {error}"
                 fix = "make shutdown() harmless when it is repeated."
-                self.report.error("shutdown", text, fix)
+                self.report.error(text, fix, check="shutdown")
 
     def collect(
         self, SamplerCls: Any = None, CollectorCls: Any = None, evaluate: bool = False

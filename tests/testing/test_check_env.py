@@ -328,7 +328,7 @@ def test_checks_can_be_skipped():
     make_env = observed(lambda env, o: o * 10)
     assert check_env(make_env, skip=["observation"]).ok
     assert check_env(walks.IgnoresSeed, skip="seeding").ok
-    with pytest.raises(ValueError, match="did you mean observation"):
+    with pytest.raises(ValueError, match="did you mean 'observation'"):
         check_env(make_env, skip=["observations"])
 
 

@@ -167,5 +167,5 @@ def test_findings_can_be_skipped():
             return batch._replace(return_=batch.return_ + 1)
 
     assert check_replay(Louder, skip=["targets", "pickle"]).ok
-    with pytest.raises(ValueError, match="did you mean targets"):
+    with pytest.raises(ValueError, match="did you mean 'targets'"):
         check_replay(Louder, skip=["target"])

@@ -11,8 +11,8 @@ CHECKS = {"shape": "shapes are right", "seed": "seeds are honoured", "close": "i
 
 def test_all_errors_are_raised_at_once_with_their_fixes():
     report = Report("a part", CHECKS)
-    report.run("shape", lambda: report.error("shape", "is (2,)", "make it (3,)"))
-    report.run("seed close", lambda: report.warning("seed", "is ignored", "use it"))
+    report.run("shape", lambda: report.error("is (2,)", "make it (3,)"))
+    report.run("seed close", lambda: report.warning("is ignored", "use it"))
     with pytest.raises(ConformanceError) as caught:
         report.conclude()
     assert isinstance(caught.value, RlpytError) and caught.value.report is report
@@ -28,8 +28,8 @@ def test_all_errors_are_raised_at_once_with_their_fixes():
 
 def test_without_errors_each_warning_is_issued():
     report = Report("a part", CHECKS)
-    report.warning("seed", "is ignored", "use it")
-    report.note("shape", "is large")
+    report.warning("is ignored", "use it", check="seed")
+    report.note("is large", check="shape")
     with pytest.warns(ConformanceWarning, match=r"a part: .*\[seed\]") as warned:
         assert report.conclude() is report
     assert len(warned) == 1
@@ -38,8 +38,8 @@ def test_without_errors_each_warning_is_issued():
 def test_findings_with_the_same_fix_are_reported_once():
     report = Report("a part", CHECKS)
     for step in range(3):
-        report.error("shape", f"step {step}: is (2,)", "make it (3,)")
-    report.error("shape", "has no dtype", "give it one")
+        report.error(f"step {step}: is (2,)", "make it (3,)", check="shape")
+    report.error("has no dtype", "give it one", check="shape")
     assert [f.what for f in report.errors] == ["step 0: is (2,)", "has no dtype"]
 
 
@@ -77,23 +77,23 @@ def test_checks_that_a_failure_prevented_have_not_passed():
 def test_skipped_checks_are_not_run_or_not_reported():
     report = Report("a part", CHECKS, skip=["shape"])
     assert report.run("shape", lambda: 1 / 0)
-    report.run("seed shape", lambda: report.error("shape", "is (2,)", "make it (3,)"))
+    report.run("seed shape", lambda: report.error("is (2,)", "make it (3,)", check="shape"))
     assert report.findings == [] and report.passed == ["seed"]
-    with pytest.raises(ValueError, match="did you mean shape"):
+    with pytest.raises(ValueError, match="did you mean 'shape'"):
         Report("a part", CHECKS, skip=["shapes"])
 
 
 def test_open_checks_have_not_passed():
     report = Report("a part", CHECKS)
-    report.run("shape", lambda: report.open("shape", "nothing ended"))
-    report.run("seed", lambda: report.note("seed", "is 3"))
+    report.run("shape", lambda: report.open("nothing ended"))
+    report.run("seed", lambda: report.note("is 3"))
     assert report.passed == ["seed"] and report.ok
 
 
 def test_expect_reports_what_is_not_true_and_stops_if_asked():
     report = Report("a part", CHECKS)
-    assert report.expect([1], "shape", "is (2,)", "make it (3,)")
-    assert not report.expect([], "seed", "is ignored", "use it")
+    assert report.expect([1], "is (2,)", "make it (3,)", check="shape")
+    assert not report.expect([], "is ignored", "use it", check="seed")
     with pytest.raises(Stop):
-        report.expect(False, "close", "raises", "catch it", stop=True)
+        report.expect(False, "raises", "catch it", check="close", stop=True)
     assert [f.check for f in report.errors] == ["seed", "close"]

@@ -7,14 +7,19 @@ import pytest
 
 from rlpyt.envs.toy import CountEnv
 from rlpyt.testing import ConformanceError, check_agent, check_env
+from rlpyt.testing.env import CHECKS
+from rlpyt.utils.names import UnknownName
 from tests.parts import EchoAgent
 from tests.wording import check
 
 MESSAGES = {
     "name of a check": (
-        ValueError,
+        UnknownName,
         lambda: check_env(CountEnv, skip=["observations"]),
-        "skip='observations' is not a check; did you mean observation?",
+        (
+            "unknown check to skip 'observations'; did you mean 'observation'? Known: "
+            f"{', '.join(sorted(CHECKS))}."
+        ),
     ),
     "spaces": (
         TypeError,

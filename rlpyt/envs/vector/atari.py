@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 
+from rlpyt.envs.layers import wrappers_of
 from rlpyt.envs.vector.base import Native, Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.gymnasium_vector import SAME_STEP, autoreset_mode
 from rlpyt.envs.vector.info import InfoKeys
-from rlpyt.envs.vector.partial_reset import layers_of, masked_reset
+from rlpyt.envs.vector.partial_reset import masked_reset
 from rlpyt.envs.vector.reset_cache import ResetCache, take_rows
 from rlpyt.envs.vector.source import Array, SourceAdapter
 from rlpyt.spaces.base import draw_seed
@@ -39,7 +40,7 @@ class AtariVector(SourceAdapter):
         life_loss: bool = False,
         horizon: int | None = None,
     ) -> None:
-        base = layers_of(envs)[-1]
+        base = wrappers_of(envs, VectorWrapper)[-1]
         if base.batch_size != base.num_envs:
             raise UnsupportedVectorEnv(
                 f"batch_size={base.batch_size} must equal num_envs={base.num_envs}: smaller "
@@ -65,9 +66,7 @@ class AtariVector(SourceAdapter):
         first = self._reset_cache.take(rows)
         if first is not None:
             return first, {}
-        mask = np.zeros(self.n, bool)
-        # The other rows have just been reset by the source.
-        mask[self._reset_cache.missing(rows)] = True
+        mask = self._reset_cache.missing(rows)  # the source has just reset the others
         observation, info = masked_reset(self.source, mask)
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 

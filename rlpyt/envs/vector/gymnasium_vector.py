@@ -19,17 +19,17 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import vector as gym_wrappers
 
 from rlpyt.envs.base import own_spaces
+from rlpyt.envs.layers import wrappers_of
 from rlpyt.envs.masks import UnreadMasks, add_vector_masks
 from rlpyt.envs.normalizers import RAW_REWARD, with_raw_rewards
 from rlpyt.envs.vector.base import Elements, Native, Rows, UnsupportedVectorEnv
 from rlpyt.envs.vector.info import InfoKeys
 from rlpyt.envs.vector.partial_reset import (
-    layers_of,
     masked_reset,
     resets_by_known_code,
     try_partial_reset,
@@ -93,9 +93,7 @@ class GymnasiumVectorEnv(SourceAdapter):
             info_keys = {**keys, RAW_REWARD: FLOAT}
         space = envs.single_observation_space
         super().__init__(envs, envs.num_envs, space, envs.single_action_space, info_keys)
-        self._unread_masks: UnreadMasks | None = None
-        if not self._masked:
-            self._unread_masks = UnreadMasks(envs, self.action_space)
+        self._check_masks = UnreadMasks(envs, None if self._masked else self.action_space).check
         self._over = np.zeros(self.n, bool)  # DISABLED: rows that the source cannot step
         self._reset_cache = ResetCache(self.n)  # SAME_STEP
         self._seed_list = True
@@ -133,8 +131,7 @@ class GymnasiumVectorEnv(SourceAdapter):
                 f"{self.source}.reset() returned {type(result).__name__}, expected (observation, "
                 "info). Vector environments of the old gym package are not supported."
             )
-        if result[1] and self._unread_masks is not None:
-            self._unread_masks.check(result[1], "reset")
+        self._check_masks(result[1], "reset")
         return result
 
     def _reset_with(self, seeds: list[int]) -> Any:
@@ -163,12 +160,9 @@ class GymnasiumVectorEnv(SourceAdapter):
             return take_rows(self._checked_observation(observation, "reset"), rows), info
         if not self._partial:
             self._raise_no_partial_reset(self.source, "is not known to support")
-        mask = np.zeros(self.n, bool)
-        # The other rows have just been reset by the source.
-        mask[self._reset_cache.missing(rows)] = True
+        mask = self._reset_cache.missing(rows)  # the source has just reset the others
         observation, info = self._call(masked_reset, self.source, mask)
-        if self._unread_masks is not None:
-            self._unread_masks.check(info, "reset")
+        self._check_masks(info, "reset")
         self._over[rows] = False
         return take_rows(self._checked_observation(observation, "reset"), rows), info
 
@@ -194,14 +188,12 @@ class GymnasiumVectorEnv(SourceAdapter):
 
     def _check_first_step(self, observation: object, *others: Any) -> None:
         super()._check_first_step(observation, *others)
-        if self._unread_masks is not None:
-            self._unread_masks.check(others[-1])
+        self._check_masks(others[-1])
 
     def _with_final_observations(
         self, observation: Elements, ended: Array, info: Mapping[str, Any]
     ) -> Any:
-        if self._unread_masks is not None:
-            self._unread_masks.check(info)
+        self._check_masks(info)
         if self.mode is not SAME_STEP:
             if "final_obs" in info:
                 raise UnsupportedVectorEnv(
@@ -304,7 +296,7 @@ def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 
 def _check_wrappers(envs: VectorEnv[Any, Any, Any], mode: AutoresetMode) -> None:
     """Raise an error for wrappers and modes that do not support resets of single rows."""
-    *wrappers, base = layers_of(envs)
+    *wrappers, base = wrappers_of(envs, VectorWrapper)
     for wrapper in wrappers:
         name = type(wrapper).__name__
         if isinstance(wrapper, tuple(getattr(gym_wrappers, w) for w in REPLACEMENTS)):

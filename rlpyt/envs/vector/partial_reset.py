@@ -21,6 +21,7 @@ from gymnasium.vector import (
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from rlpyt.envs.layers import wrappers_of
 from rlpyt.envs.vector.base import Native, UnsupportedVectorEnv
 
 _WRAPPERS = (VectorWrapper, VectorActionWrapper, VectorObservationWrapper, VectorRewardWrapper)
@@ -28,14 +29,6 @@ KNOWN_RESETS = {cls.reset for cls in (SyncVectorEnv, AsyncVectorEnv, *_WRAPPERS)
 MAX_TEST_STEPS = 64
 # Resets that must leave other rows unchanged; with few first states one may succeed by chance.
 REQUIRED_SUCCESSES = 6
-
-
-def layers_of(envs: VectorEnv[Any, Any, Any]) -> list[Any]:
-    """Return the wrappers, outermost first, and the wrapped environment."""
-    layers = [envs]
-    while isinstance(layers[-1], VectorWrapper):
-        layers.append(layers[-1].env)
-    return layers
 
 
 def masked_reset(envs: VectorEnv[Any, Any, Any], mask: NDArray[np.bool_]) -> Any:
@@ -48,10 +41,11 @@ def masked_reset(envs: VectorEnv[Any, Any, Any], mask: NDArray[np.bool_]) -> Any
 
 def resets_by_known_code(envs: VectorEnv[Any, Any, Any]) -> bool:
     """Return True if ``reset`` of all wrappers and workers is known to respect the mask."""
-    base = layers_of(envs)[-1]
+    layers = wrappers_of(envs, VectorWrapper)
+    base = layers[-1]
     if isinstance(base, AsyncVectorEnv) and base.worker is not None:  # custom worker function
         return False
-    return all(type(layer).reset in KNOWN_RESETS for layer in layers_of(envs))
+    return all(type(layer).reset in KNOWN_RESETS for layer in layers)
 
 
 def try_partial_reset(envs: VectorEnv[Any, Any, Any]) -> bool | None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlpyt.envs.vector.base import Elements, Rows
 from rlpyt.utils.buffer import buffer_func
@@ -41,11 +42,12 @@ class ResetCache:
         self._index[rows] = -1
         return take_rows(self._cached, index)
 
-    def missing(self, rows: Rows) -> Rows:
-        """Return the rows that are not cached, and discard the others."""
-        missing: Rows = rows[self._index[rows] < 0]
+    def missing(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return a mask [n] of those of these rows that are not cached, and discard the others."""
+        mask = np.zeros(len(self._index), bool)
+        mask[rows] = self._index[rows] < 0
         self._index[rows] = -1
-        return missing
+        return mask
 
 
 def take_rows(observation: Elements, rows: Rows | int) -> Any:
