@@ -23,6 +23,7 @@ from rlpyt.utils.buffer import (
     NumpyArrays,
     Tensors,
     buffer_func,
+    concatenated,
     leaves_of,
     numpify_buffer,
 )
@@ -178,8 +179,8 @@ class TiledAgent:
             if memory is not None:
                 _set_state(memory, before)
         if memory is not None and method == "step":
-            _set_state(memory, _joined(states, 1))
-        return _joined(outputs, 0)
+            _set_state(memory, concatenated(states, 1))
+        return concatenated(outputs)
 
     def _check_independence(
         self, method: str, inputs: tuple[Any, ...], noise: torch.Tensor | None
@@ -244,14 +245,6 @@ def _rows(leaf: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
     return leaf.index_select(dim, index.to(leaf.device))
 
 
-def _joined(parts: list[Any], dim: int) -> Any:
-    """Join trees of tensors along a dimension."""
-    if len(parts) == 1:
-        return parts[0]
-    leaves = [iter(leaves_of(part)) for part in parts]
-    return buffer_func(parts[0], lambda _: torch.cat([next(leaf) for leaf in leaves], dim))
-
-
 def _set_state(memory: RecurrentMemory, state: Tensors | None) -> None:
     if state is None:
         memory.clear()
@@ -275,10 +268,6 @@ def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: A
     results = []
     for tile, policy in parts:
         part = buffer_func(observation, np.take, tile.env_idxs.numpy(), 0)
-        action, parameters, last = policy(part, noise[tile.env_idxs.numpy()])
-        leaves = (*leaves_of(action), *parameters, last)
-        results.append([leaf[tile.kept_rows.numpy()] for leaf in leaves])
-    joined = [np.concatenate(leaves) if len(parts) > 1 else leaves[0] for leaves in zip(*results)]
-    n = len(parameters) + 1
-    actions = iter(joined)
-    return buffer_func(action, lambda _: next(actions)), tuple(joined[-n:-1]), joined[-1]
+        result = policy(part, noise[tile.env_idxs.numpy()])
+        results.append(buffer_func(result, lambda leaf, rows: leaf[rows], tile.kept_rows.numpy()))
+    return concatenated(results)
