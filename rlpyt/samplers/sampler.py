@@ -12,7 +12,7 @@ from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits, Replied
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import BEAT, Progress, allocate_progress, describe_env
-from rlpyt.samplers.base import BaseSampler, kwargs_by_env
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.custom_collectors import CustomCollectors
 from rlpyt.samplers.env_worker import (
@@ -149,7 +149,7 @@ class Sampler(BaseSampler):
         self._n_env_workers = n_env_workers
         in_workers = self.layout.processes and self.layout.agent == "local"
         serialized_agent = serialize.dumps(self.agent if in_workers else None)  # as constructed
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        kwargs = self._kwargs_by_env()
         self._surroundings = Surroundings(describe_env(self.EnvCls, kwargs[0]))
         if self.examples is None:
             around = self._surroundings.checked
@@ -228,7 +228,7 @@ class Sampler(BaseSampler):
         rows = rows_per_worker(B, n_env_workers, self.layout.groups)
         n_eval = -(-self.eval_n_envs // n_env_workers)  # at least one each, as documented
         quota = _quotas(self.eval_max_trajectories, n_eval * n_env_workers)
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
+        kwargs = self._kwargs_by_env()
         eval_kwargs = self._eval_kwargs_by_env(n_eval * n_env_workers)
         is_first = _first_occurrences([*kwargs, *eval_kwargs])
         # Show constructor warnings once per distinct env_kwargs; rank 0 shows those of all ranks.
