@@ -15,7 +15,7 @@ import torch
 
 from rlpyt.models.utils import unwrap_ddp
 from rlpyt.runners.hooks import Hook, terminal_is_owned
-from rlpyt.runners.usage import ResourceUse, shares
+from rlpyt.runners.usage import ResourceUse
 from rlpyt.utils.logging.console import say, silence
 from rlpyt.utils.text import duration
 
@@ -163,7 +163,8 @@ class ProgressHook(Hook):
             return_.append(sparkline(self._returns))
         then, _, seconds_then = self._recent[0]
         now, _, seconds = _moment(runner)
-        parts = shares(seconds, seconds_then, max(now - then, 1e-9))
+        elapsed = max(now - then, 1e-9)
+        parts = {phase: (total - seconds_then[phase]) / elapsed for phase, total in seconds.items()}
         return {
             "steps": ", ".join(steps),
             "return": "  ".join(return_),
