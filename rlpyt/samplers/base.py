@@ -324,12 +324,7 @@ class BaseSampler(FixedWhileRunning):
         return [kwargs[b % len(kwargs)] for b in range(n)]
 
     def _try_environment(self, in_child: bool, around: Around = contextlib.nullcontext) -> Any:
-        """Step one environment, in a child process or in this one; return the examples.
-
-        Args:
-            in_child: True to step it in a child process.
-            around: context for the environment's calls in this process.
-        """
+        """Step one environment and return the examples; see `try_environment`."""
         kwargs = self._kwargs_by_env()
         arguments, how = kwargs[0], (in_child, self.start_method, self.start_timeout_s, around)
         examples = try_environment(self.EnvCls, arguments, *how)

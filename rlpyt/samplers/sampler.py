@@ -215,14 +215,7 @@ class Sampler(BaseSampler):
         traj_info_kwargs: dict[str, Any],
         tasks: list[Any] | None = None,
     ) -> list[EnvWorkerSpec]:
-        """Return the specification of each environment worker.
-
-        Args:
-            n_env_workers: number of environment workers.
-            rank, world_size: index of this sampler, and number of samplers of the run.
-            traj_info_kwargs: settings of the ``TrajInfo``.
-            tasks: tasks of each environment's first episodes; ``None`` without a curriculum.
-        """
+        """Return the specification of each environment worker, with its first tasks, if any."""
         assert self.CollectorCls is not None
         CollectorCls, B = self.CollectorCls, self.batch_spec.B
         rows = rows_per_worker(B, n_env_workers, self.layout.groups)

@@ -230,14 +230,10 @@ def tiles_of(env_ranks: Sequence[int], first_row: int) -> list[Tile]:
     for tile in range(ranks[0] // TILE, ranks[-1] // TILE + 1):
         padded = np.clip(np.arange(tile * TILE, (tile + 1) * TILE), ranks[0], ranks[-1])
         in_tile = ranks[ranks // TILE == tile]
+        idxs, kept = map(torch.from_numpy, (padded - ranks[0], in_tile % TILE))
         whole = len(ranks) == len(in_tile) == TILE
-        tiles.append(_tile(padded - ranks[0], in_tile % TILE, whole, first_row))
+        tiles.append(Tile(idxs, kept, whole, tuple((idxs + first_row).tolist())))
     return tiles
-
-
-def _tile(env_idxs: Array, kept_rows: Array, whole: bool, first_row: int) -> Tile:
-    rows = tuple((env_idxs + first_row).tolist())
-    return Tile(torch.from_numpy(env_idxs), torch.from_numpy(kept_rows), whole, rows)
 
 
 def _rows(leaf: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
