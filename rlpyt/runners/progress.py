@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.runners.hooks import Hook, terminal_is_owned
+from rlpyt.runners.hooks import Hook
 from rlpyt.runners.usage import ResourceUse
 from rlpyt.utils.logging.console import say, silence
 from rlpyt.utils.text import duration
@@ -229,7 +229,7 @@ class TerminalProgress(ProgressHook):
         """Draw the view."""
         self.stream = sys.stderr
         shown = self.stream is not None and console_of(self.stream) is not None
-        if shown and not terminal_is_owned(runner.hooks):
+        if shown and not any(getattr(hook, "owns_terminal", False) for hook in runner.hooks):
             super().on_start(runner)
 
     def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:
