@@ -61,7 +61,13 @@ class Transport(Protocol):
         """Return the children, each with a ``pid``; none after ``stop``."""
 
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
-        """Start the children. The first reply of each says that it is ready."""
+        """Start the children. The first reply of each says that it is ready.
+
+        Args:
+            specs: specifications of the children.
+            names: names of the processes.
+            longest_s: time limit of a single read from or write to a pipe.
+        """
 
     def restart(self, child: int, spec: ChildSpec, name: str) -> None:
         """Stop a child that failed, and start another one in its place, as ``start`` does."""

@@ -32,12 +32,7 @@ class Pipes:
         self._longest_s = 0.0  # time limit of a single read from or write to a pipe
 
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
-        """Start a process for each specification. The first reply of each says that it is ready.
-
-        Args:
-            specs: specifications of the children.
-            names: names of the processes.
-            longest_s: time limit of a single read from or write to a pipe.
+        """Start a process for each specification, see ``Transport``.
 
         Raises:
             WorkerError: the operating system cannot start a process.

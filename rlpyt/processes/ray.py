@@ -199,12 +199,7 @@ class RayActors:
         self.processes: list[Actor] = []
 
     def start(self, specs: Sequence[ChildSpec], names: Sequence[str], longest_s: float) -> None:
-        """Start an actor for each specification. The first reply of each says that it is ready.
-
-        Args:
-            specs: specifications of the children; their activity numbers are lists.
-            names, longest_s: not used.
-        """
+        """Start an actor for each specification, whose activity numbers are lists."""
         actor_class = self._ray.remote(concurrency_groups={WATCH: 1})(RayChild)
         for child, spec in enumerate(specs):
             torch_settings = spec.torch_threads, spec.matmul_precision

@@ -23,7 +23,6 @@ from rlpyt.runners.replaced import (  # noqa: F401  (rlpyt had them here)
 from rlpyt.runners.replay_writer import start_replay_writer
 from rlpyt.runners.run_state import add_opt_info
 from rlpyt.runners.runner import MinibatchRlBase
-from rlpyt.runners.starvation import Starvation
 from rlpyt.samplers.async_.base import AsyncSamplerMixin
 from rlpyt.samplers.layout import Hardware, split_affinity
 from rlpyt.utils.checks import check_range, whole_number
@@ -32,6 +31,8 @@ from rlpyt.utils.logging import logger
 from rlpyt.utils.seed import env_seed
 from rlpyt.utils.serialize import ByValue
 
+STARVED = 0.8  # fraction of the due updates below which a warning is logged
+MIN_CALLS = 100  # due calls of ``optimize_agent`` below which the fraction is too noisy
 THROTTLE_WAIT = 0.05  # seconds between rlpyt's checks for new samples; not used here
 
 
@@ -108,6 +109,8 @@ class AsyncRlBase(MinibatchRlBase):
         self.optimizers: Any = None  # ``Optimizers`` after startup
         self.opt_itr = 0  # calls of ``optimize_agent``
         self._calls_due = 0  # by the replay ratio
+        self._calls_at_row = 0, 0  # that were due and made until the last row
+        self._warned_of_starvation = False
         self._n_to_skip = 0  # batches to receive without updates, to catch up with the sampler
         self._lags: list[int] = []  # number of updates that each batch's policy lacked
         self._evaluation: tuple[list[Any], float] | None = None  # of the next row
@@ -222,7 +225,6 @@ class AsyncRlBase(MinibatchRlBase):
             self._learns_from = self.algo.min_itr_learn  # first batch whose steps count
             calls_per_update = 1 / (self.algo.updates_per_optimize * self.world_size)
             self._calls_per_step = self.algo.updates_due(1) * calls_per_update
-            self._starvation = Starvation(0, 0)
         why = "since the updates of an asynchronous run are scheduled at its start"
         self.algo.fix(why, "replay_ratio", "batch_size", "batch_B")
 
@@ -431,7 +433,7 @@ class AsyncRlBase(MinibatchRlBase):
             n_steps = max(0, n_batches - self._learns_from) * self.itr_batch_size
             n_steps -= state.get("void", 0)
             self._calls_due = self.algo.schedule.due(n_steps, self._calls_per_step)
-        self._starvation = Starvation(self._calls_due, self.opt_itr)
+        self._calls_at_row = self._calls_due, self.opt_itr
 
     # Diagnostics.
 
@@ -483,7 +485,23 @@ class AsyncRlBase(MinibatchRlBase):
         logger.record_tabular("OptThrottle", min(1.0, self._throttle_time / elapsed))
         logger.record_tabular("SamplerThrottle", min(1.0, sampler_waited / elapsed))
         if self.replay is not None:
-            self._starvation.check(self._calls_due, self.opt_itr, self.algo.replay_ratio)
+            self._warn_if_starved()
+
+    def _warn_if_starved(self) -> None:
+        """Log, once, if far fewer updates were made since the last row than the ratio requires."""
+        (due, made), self._calls_at_row = self._calls_at_row, (self._calls_due, self.opt_itr)
+        expected, done = self._calls_due - due, self.opt_itr - made
+        if self._warned_of_starvation or expected < MIN_CALLS or done >= STARVED * expected:
+            return
+        self._warned_of_starvation = True
+        logger.log(
+            f"WARNING: since the last row only {done / expected:.0%} of the updates required by "
+            f"replay_ratio={self.algo.replay_ratio:g} were made: the optimizer does not keep up "
+            "with the sampler. To make all updates, let the sampler wait (max_lead=0). Otherwise "
+            "give the optimizer more threads (affinity), send parameters less often "
+            "(updates_per_sync), or lower replay_ratio. This warning is logged once; see the "
+            "columns ReplayRatio, OptThrottle and SamplerThrottle."
+        )
 
     def _log_infos(self, traj_infos: Sequence[Mapping[str, Any]] | None = None) -> None:
         logger.record_tabular_misc_stat("PolicyLag", self._lags)

@@ -81,11 +81,6 @@ def check_hooks(hooks: Iterable[Any]) -> None:
             )
 
 
-def terminal_is_owned(hooks: Iterable[Any]) -> bool:
-    """Return True if one of the hooks shows progress (``Hook.owns_terminal``)."""
-    return any(getattr(hook, "owns_terminal", False) for hook in hooks)
-
-
 class LogHook(Hook):
     """Write a row of statistics of the last trajectories at every logging interval."""
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 
 from rlpyt.models.utils import unwrap_ddp
-from rlpyt.runners.hooks import Hook, terminal_is_owned
-from rlpyt.runners.usage import ResourceUse, shares
+from rlpyt.runners.hooks import Hook
+from rlpyt.runners.usage import ResourceUse
 from rlpyt.utils.logging.console import say, silence
 from rlpyt.utils.text import duration
 
@@ -163,7 +163,8 @@ class ProgressHook(Hook):
             return_.append(sparkline(self._returns))
         then, _, seconds_then = self._recent[0]
         now, _, seconds = _moment(runner)
-        parts = shares(seconds, seconds_then, max(now - then, 1e-9))
+        elapsed = max(now - then, 1e-9)
+        parts = {phase: (total - seconds_then[phase]) / elapsed for phase, total in seconds.items()}
         return {
             "steps": ", ".join(steps),
             "return": "  ".join(return_),
@@ -228,7 +229,7 @@ class TerminalProgress(ProgressHook):
         """Draw the view."""
         self.stream = sys.stderr
         shown = self.stream is not None and console_of(self.stream) is not None
-        if shown and not terminal_is_owned(runner.hooks):
+        if shown and not any(getattr(hook, "owns_terminal", False) for hook in runner.hooks):
             super().on_start(runner)
 
     def on_iteration(self, runner: MinibatchRlBase, itr: int) -> None:

@@ -285,7 +285,8 @@ class RankWatch:
                 if self._on_failure is not None:
                     self.failure = self._find_failure()
         except RuntimeError as error:  # the process that serves the store is gone
-            self.failure = self._lost_store(error)
+            what = f"lost the connection to the store of the ranks ({first_line(error)})"
+            self.failure = Failure(self.rank, Kind.LOST, what, os.getpid(), socket.gethostname())
         if self.failure is None or self._on_failure is None or self._closed.is_set():
             return
         self._on_failure(self.failure)
@@ -393,7 +394,3 @@ class RankWatch:
             beat, _ = self._heartbeats[rank]
             known = {"pid": beat.pid, "host": beat.host, "itr": beat.itr}
         return Failure(rank, Kind.OWN, what, **known, **more)
-
-    def _lost_store(self, error: Exception) -> Failure:
-        what = f"lost the connection to the store of the ranks ({first_line(error)})"
-        return Failure(self.rank, Kind.LOST, what, os.getpid(), socket.gethostname())

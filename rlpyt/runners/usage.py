@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from typing import Any
 
 import psutil
 import torch
@@ -108,8 +107,3 @@ class ResourceUse:
 def rate(n: float, seconds: float) -> float:
     """Return ``n`` per second; NaN if nothing was done."""
     return n / max(seconds, 1e-9) if n else float("nan")
-
-
-def shares(later: dict[str, Any], earlier: dict[str, Any], elapsed_s: float) -> dict[str, float]:
-    """Return the fraction of the elapsed time in each phase between two readings of a clock."""
-    return {phase: (later[phase] - earlier[phase]) / elapsed_s for phase in later}

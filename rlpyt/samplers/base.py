@@ -253,7 +253,7 @@ class BaseSampler(FixedWhileRunning):
         self._warn_of_uncalled_hooks()
         if self.eval_n_envs and self.eval_max_steps is None:
             raise ValueError("eval_max_steps must be set with eval_n_envs: evaluation must end.")
-        kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        self._kwargs_by_env()
         if self.eval_n_envs and self.eval_env_kwargs is not None:
             kwargs_by_env("eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs")
 
@@ -306,6 +306,10 @@ class BaseSampler(FixedWhileRunning):
                 "and define initialize, obtain_samples and evaluate_agent."
             )
 
+    def _kwargs_by_env(self) -> list[dict[str, Any]]:
+        """Return the keyword arguments of each training environment, [B]."""
+        return kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+
     def _eval_kwargs_by_env(self, n: int) -> list[dict[str, Any]]:
         """Return the keyword arguments of ``n`` evaluation environments.
 
@@ -314,31 +318,18 @@ class BaseSampler(FixedWhileRunning):
         """
         if not n:
             return []
-        if self.eval_env_kwargs is None:
-            kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        kwargs, n_given = self.eval_env_kwargs, self.eval_n_envs
+        if kwargs is None:
+            kwargs = self._kwargs_by_env()
         else:
-            kwargs = kwargs_by_env(
-                "eval_env_kwargs", self.eval_env_kwargs, self.eval_n_envs, "eval_n_envs"
-            )
+            kwargs = kwargs_by_env("eval_env_kwargs", kwargs, n_given, "eval_n_envs")
         return [kwargs[b % len(kwargs)] for b in range(n)]
 
     def _try_environment(self, in_child: bool, around: Around = contextlib.nullcontext) -> Any:
-        """Step one environment, in a child process or in this one; return the examples.
-
-        Args:
-            in_child: True to step it in a child process.
-            around: context for the environment's calls in this process.
-        """
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
-        examples = try_environment(
-            self.EnvCls,
-            kwargs[0],
-            in_child,
-            self.start_method,
-            self.start_timeout_s,
-            around,
-        )
-        arguments = kwargs[0]
+        """Step one environment and return the examples; see `try_environment`."""
+        kwargs = self._kwargs_by_env()
+        arguments, how = kwargs[0], (in_child, self.start_method, self.start_timeout_s, around)
+        examples = try_environment(self.EnvCls, arguments, *how)
         if arguments is kwargs[-1] and len(kwargs) > 1 and has_generator(self.EnvCls, arguments):
             warnings.warn(
                 "env_kwargs has a random generator. Environments of one process draw from it in "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from rlpyt.samplers.tiles import ActingAgent
 
 
-class TrajQueue(Protocol):
-    """Queue for finished trajectories; ``None`` marks their end."""
-
-    def put(self, item: TrajInfo | None, /) -> object:
-        """Add an item."""
-
-
 class BaseEvalCollector:
     """Runs evaluation episodes and records only their statistics.
 
@@ -45,7 +38,8 @@ class BaseEvalCollector:
         rank: index of the process.
         envs: evaluation environments of the process.
         TrajInfoCls: function that makes an empty ``TrajInfo``.
-        traj_infos_queue: queue into which custom collectors may ``put`` finished trajectories.
+        traj_infos_queue: queue into which custom collectors may ``put`` finished trajectories, and
+            ``None`` at their end.
         max_T: maximum number of time steps per environment.
         agent: the agent; ``None`` if it is in an action server.
         sync: semaphores shared with the action server.
@@ -64,7 +58,7 @@ class BaseEvalCollector:
         rank: int,
         envs: Sequence[Any],
         TrajInfoCls: Callable[[], TrajInfo],
-        traj_infos_queue: TrajQueue | None,
+        traj_infos_queue: Any,
         max_T: int,
         agent: ActingAgent | None = None,
         sync: WorkerSemaphores | None = None,

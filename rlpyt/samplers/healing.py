@@ -1,8 +1,8 @@
 """Faults of environments and workers that a sampler heals instead of ending the run.
 
-``HealingEnv`` replaces an environment that raises, and ``Breaks`` marks what the broken episode has
-recorded as void, in the process of the environment. ``WorkerFaults`` decides in the parent about
-workers that die or hang.
+``HealingEnv`` replaces an environment that raises, and ``marking_void`` marks what the broken
+episode has recorded as void, in the process of the environment. ``WorkerFaults`` decides in the
+parent about workers that die or hang.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class HealingEnv:
         self._last = record.observation[row]
         self._check_step: Callable[..., None] = check_batch if batched else check_step
         self._check_first: Callable[..., None] = check_batched if batched else check_observation
-        self._check_finite: Callable[..., None] = check_all_finite if check_finite else _accept
+        self._check_finite = check_all_finite if check_finite else lambda *parts: None
         self._ending: tuple[Any, Any, Any] = 0.0, True, info
         if batched:
             self.reset_rows = self._reset_rows
@@ -181,59 +181,45 @@ def check_all_finite(*parts: Any) -> None:
         raise NonFiniteError("an observation or a reward of the environment is NaN or infinite.")
 
 
-def _accept(*parts: Any) -> None:
-    """Accept all numbers."""
-
-
 CollectBatch = Callable[[Any, Any, int], tuple[Any, Any, list[Any]]]
 
 
-def breaks_of(collector: Any) -> Breaks | None:
+def breaks_of(collector: Any) -> list[tuple[int, int]]:
     """Let a collector, also of evaluations, drop the episodes of environments that heal.
 
+    Rows of broken episodes start again, and are not counted as ended.
+
     Returns:
-        ``None`` if its environments do not heal.
+        List to which (step, row) of each fault will be added; without such environments none is.
 
     Raises:
         TypeError: environments are to be restarted, and the collector has another loop than
             rlpyt's.
     """
-    heals = bool(collector.envs) and isinstance(collector.envs[0], HealingEnv)
-    if heals and not isinstance(collector, Collector | EvalCollector):
+    if not (collector.envs and isinstance(collector.envs[0], HealingEnv)):
+        return []
+    if not isinstance(collector, Collector | EvalCollector):
         raise TypeError(
             f"on_fault: env_error must not be 'restart_env' with {type(collector).__name__}, which "
             "is not derived from rlpyt.samplers.collectors.Collector. Use 'restart_worker'."
         )
-    return Breaks(collector) if heals else None
+    env_of_row = [env for env in collector.envs for _ in range(env.rows)]
+    found: list[tuple[int, int]] = []
+    handle = collector._on_done
 
-
-class Breaks:
-    """Broken episodes of a collector: its rows start again, and are not counted as ended.
-
-    Args:
-        collector: collector with environments that are ``HealingEnv``.
-
-    Attributes:
-        found: (step, row) of each fault of this batch.
-    """
-
-    def __init__(self, collector: Collector | EvalCollector) -> None:
-        self._collector: Any = collector
-        self._env_of_row = [env for env in collector.envs for _ in range(env.rows)]
-        self.found: list[tuple[int, int]] = []
-        self._on_done = collector._on_done
-        collector._on_done = self.on_done  # type: ignore[method-assign]
-
-    def on_done(self, t: int, done: list[int], to_reset: list[int]) -> bool | None:
+    def on_done(t: int, done: list[int], to_reset: list[int]) -> bool | None:
         """Reset broken rows, and let the collector handle the others."""
-        broken = [b for b in to_reset if self._env_of_row[b].broken]
+        broken = [b for b in to_reset if env_of_row[b].broken]
         if not broken:
-            return self._on_done(t, done, to_reset)
+            return handle(t, done, to_reset)
         done, to_reset = ([b for b in rows if b not in broken] for rows in (done, to_reset))
-        end = self._on_done(t, done, to_reset) if done else False
-        self._collector.drop_episodes(t, broken)
-        self.found += [(t, b) for b in broken]
+        end = handle(t, done, to_reset) if done else False
+        collector.drop_episodes(t, broken)
+        found.extend((t, b) for b in broken)
         return end
+
+    collector._on_done = on_done  # type: ignore[method-assign]
+    return found
 
 
 def marking_void(collector: Any, collect_batch: CollectBatch) -> CollectBatch:
@@ -242,17 +228,14 @@ def marking_void(collector: Any, collect_batch: CollectBatch) -> CollectBatch:
 
     def collect(agent_inputs: Any, traj_infos: Any, itr: int) -> tuple[Any, Any, list[Any]]:
         env = collector.samples_np.env
-        if breaks is not None:
-            breaks.found = []
+        breaks.clear()
         inputs, infos, completed = collect_batch(agent_inputs, traj_infos, itr)
         env.void[...] = False if collector.mid_batch_reset else valid_from_done(env.done) == 0
-        if breaks is None or not breaks.found:
-            return inputs, infos, completed
-        if collector._stats is not None:
+        if breaks and collector._stats is not None:
             ends = np.argwhere(collector._ended.T).tolist()  # in the order of ``completed``
             pairs = zip(completed, ends, strict=True)
-            completed = [info for info, (b, t) in pairs if (t, b) not in breaks.found]
-        for t, b in breaks.found:
+            completed = [info for info, (b, t) in pairs if (t, b) not in breaks]
+        for t, b in breaks:
             ended = np.flatnonzero(env.done[:t, b])
             first = ended[-1] + 1 if len(ended) else 0
             void_rows(collector.samples_np, slice(first, t + 1), b)

@@ -12,7 +12,7 @@ from rlpyt.processes.child import ChildSpec
 from rlpyt.processes.group import ChildGroup, Limits, Replied
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import BEAT, Progress, allocate_progress, describe_env
-from rlpyt.samplers.base import BaseSampler, kwargs_by_env
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.collections import TrajInfo
 from rlpyt.samplers.custom_collectors import CustomCollectors
 from rlpyt.samplers.env_worker import (
@@ -149,7 +149,7 @@ class Sampler(BaseSampler):
         self._n_env_workers = n_env_workers
         in_workers = self.layout.processes and self.layout.agent == "local"
         serialized_agent = serialize.dumps(self.agent if in_workers else None)  # as constructed
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        kwargs = self._kwargs_by_env()
         self._surroundings = Surroundings(describe_env(self.EnvCls, kwargs[0]))
         if self.examples is None:
             around = self._surroundings.checked
@@ -215,20 +215,13 @@ class Sampler(BaseSampler):
         traj_info_kwargs: dict[str, Any],
         tasks: list[Any] | None = None,
     ) -> list[EnvWorkerSpec]:
-        """Return the specification of each environment worker.
-
-        Args:
-            n_env_workers: number of environment workers.
-            rank, world_size: index of this sampler, and number of samplers of the run.
-            traj_info_kwargs: settings of the ``TrajInfo``.
-            tasks: tasks of each environment's first episodes; ``None`` without a curriculum.
-        """
+        """Return the specification of each environment worker, with its first tasks, if any."""
         assert self.CollectorCls is not None
         CollectorCls, B = self.CollectorCls, self.batch_spec.B
         rows = rows_per_worker(B, n_env_workers, self.layout.groups)
         n_eval = -(-self.eval_n_envs // n_env_workers)  # at least one each, as documented
         quota = _quotas(self.eval_max_trajectories, n_eval * n_env_workers)
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, B, "batch_B")
+        kwargs = self._kwargs_by_env()
         eval_kwargs = self._eval_kwargs_by_env(n_eval * n_env_workers)
         is_first = _first_occurrences([*kwargs, *eval_kwargs])
         # Show constructor warnings once per distinct env_kwargs; rank 0 shows those of all ranks.

@@ -23,6 +23,7 @@ from rlpyt.utils.buffer import (
     NumpyArrays,
     Tensors,
     buffer_func,
+    concatenated,
     leaves_of,
     numpify_buffer,
 )
@@ -178,8 +179,8 @@ class TiledAgent:
             if memory is not None:
                 _set_state(memory, before)
         if memory is not None and method == "step":
-            _set_state(memory, _joined(states, 1))
-        return _joined(outputs, 0)
+            _set_state(memory, concatenated(states, 1))
+        return concatenated(outputs)
 
     def _check_independence(
         self, method: str, inputs: tuple[Any, ...], noise: torch.Tensor | None
@@ -229,27 +230,15 @@ def tiles_of(env_ranks: Sequence[int], first_row: int) -> list[Tile]:
     for tile in range(ranks[0] // TILE, ranks[-1] // TILE + 1):
         padded = np.clip(np.arange(tile * TILE, (tile + 1) * TILE), ranks[0], ranks[-1])
         in_tile = ranks[ranks // TILE == tile]
+        idxs, kept = map(torch.from_numpy, (padded - ranks[0], in_tile % TILE))
         whole = len(ranks) == len(in_tile) == TILE
-        tiles.append(_tile(padded - ranks[0], in_tile % TILE, whole, first_row))
+        tiles.append(Tile(idxs, kept, whole, tuple((idxs + first_row).tolist())))
     return tiles
-
-
-def _tile(env_idxs: Array, kept_rows: Array, whole: bool, first_row: int) -> Tile:
-    rows = tuple((env_idxs + first_row).tolist())
-    return Tile(torch.from_numpy(env_idxs), torch.from_numpy(kept_rows), whole, rows)
 
 
 def _rows(leaf: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
     """Copy these rows to new memory, which torch aligns."""
     return leaf.index_select(dim, index.to(leaf.device))
-
-
-def _joined(parts: list[Any], dim: int) -> Any:
-    """Join trees of tensors along a dimension."""
-    if len(parts) == 1:
-        return parts[0]
-    leaves = [iter(leaves_of(part)) for part in parts]
-    return buffer_func(parts[0], lambda _: torch.cat([next(leaf) for leaf in leaves], dim))
 
 
 def _set_state(memory: RecurrentMemory, state: Tensors | None) -> None:
@@ -275,10 +264,6 @@ def _call_fast(parts: list[tuple[Tile, Any]], observation: NumpyArrays, noise: A
     results = []
     for tile, policy in parts:
         part = buffer_func(observation, np.take, tile.env_idxs.numpy(), 0)
-        action, parameters, last = policy(part, noise[tile.env_idxs.numpy()])
-        leaves = (*leaves_of(action), *parameters, last)
-        results.append([leaf[tile.kept_rows.numpy()] for leaf in leaves])
-    joined = [np.concatenate(leaves) if len(parts) > 1 else leaves[0] for leaves in zip(*results)]
-    n = len(parameters) + 1
-    actions = iter(joined)
-    return buffer_func(action, lambda _: next(actions)), tuple(joined[-n:-1]), joined[-1]
+        result = policy(part, noise[tile.env_idxs.numpy()])
+        results.append(buffer_func(result, lambda leaf, rows: leaf[rows], tile.kept_rows.numpy()))
+    return concatenated(results)

@@ -5,13 +5,13 @@ imitation, plots. rlpyt's algorithms train on the batches themselves.
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlpyt.utils.buffer import buffer_func, numpify_buffer
+from rlpyt.utils.buffer import buffer_func, concatenated, numpify_buffer
 from rlpyt.utils.collections import NamedArrayTuple
 
 
@@ -221,16 +221,5 @@ def _copied(steps: Iterable[Any], start: int, stop: int, b: int) -> list[Any]:
 
 
 def _trajectory(open_: _Open, b: int, **end: Any) -> Trajectory:
-    steps: list[Any] = [_joined(trees) for trees in zip(*open_.pieces, strict=True)]
+    steps: list[Any] = [concatenated(trees) for trees in zip(*open_.pieces, strict=True)]
     return Trajectory(*steps, env=b, from_start=open_.from_start, **end)  # type: ignore[misc]
-
-
-def _joined(trees: Sequence[Any]) -> Any:
-    """Concatenate trees of [t_i, ...] to one of [sum t_i, ...]."""
-    first = trees[0]
-    if first is None or len(trees) == 1:
-        return first
-    if isinstance(first, tuple):
-        parts: Iterable[Any] = zip(*(tuple(tree) for tree in trees), strict=True)
-        return first._make(_joined(part) for part in parts)  # type: ignore[attr-defined]
-    return np.concatenate(trees)

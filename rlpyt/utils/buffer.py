@@ -172,6 +172,18 @@ def from_dicts(plain: Any, make: Callable[..., Any] = namedarraytuple) -> Any:
     return tree
 
 
+def concatenated(trees: Sequence[Any], dim: int = 0) -> Any:
+    """Concatenate trees of arrays or tensors, of the same structure, along a dimension."""
+    first, *others = trees
+    rest = [iter(leaves_of(tree)) for tree in others]
+
+    def joined(leaf: Any) -> Any:
+        parts = [leaf, *map(next, rest)]
+        return torch.cat(parts, dim) if torch.is_tensor(leaf) else np.concatenate(parts, dim)
+
+    return buffer_func(first, joined) if rest else first
+
+
 def leaves_of(buffer_: Any) -> list[Any]:
     """Return the leaves of the tree in order, without ``None``."""
     if buffer_ is None:

@@ -91,7 +91,16 @@ def true_or_false(name: str, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class FieldLimits:
-    """Documentation and allowed values of a dataclass field, see `setting`."""
+    """Documentation and allowed values of a dataclass field, see `setting`.
+
+    Attributes:
+        doc: effect and usual range, as ``rlpyt train --help`` prints it.
+        gt, ge, le: bounds: numbers must be greater than, at least, at most this.
+        finite: if True, infinite numbers are invalid.
+        warn_above: greater numbers cause a warning that they are unusually large.
+        fixed: if True, an algorithm refuses to change it after ``initialize``.
+        scheduled: if True, it may follow a schedule.
+    """
 
     doc: str
     gt: float | None = None
@@ -110,17 +119,7 @@ class FieldLimits:
         return f"{self.doc} [{', '.join(given)}]".strip() if given else self.doc
 
 
-def setting(
-    default: T,
-    *,
-    gt: float | None = None,
-    ge: float | None = None,
-    le: float | None = None,
-    finite: bool = False,
-    warn_above: float | None = None,
-    fixed: bool = False,
-    doc: str,
-) -> T:
+def setting(default: T, *, doc: str, **limits: Any) -> T:
     """Declare a dataclass field with its allowed values, which `check_settings` checks.
 
     A setting is read in every update, so that it can be changed during training, unless it is
@@ -128,14 +127,10 @@ def setting(
 
     Args:
         default: default value.
-        gt, ge, le: bounds: numbers must be greater than, at least, at most this.
-        finite: if True, infinite numbers are invalid.
-        warn_above: greater numbers cause a warning that they are unusually large.
-        fixed: if True, an algorithm refuses to change it after ``initialize``.
-        doc: effect and usual range, as ``rlpyt train --help`` prints it.
+        doc, **limits: see `FieldLimits`.
     """
-    limits = FieldLimits(doc, gt, ge, le, finite, warn_above, fixed)
-    return dataclasses.field(default=default, metadata={"limits": limits})  # type: ignore[no-any-return]
+    metadata = {"limits": FieldLimits(doc, **limits)}
+    return dataclasses.field(default=default, metadata=metadata)  # type: ignore[no-any-return]
 
 
 def fixed(default: T, **limits: Any) -> T:
@@ -163,8 +158,7 @@ def scheduled(default: Any, *, doc: str, **limits: Any) -> Any:
         default: default value.
         doc, **limits: see `setting`. Schedules may also reach a bound ``gt``.
     """
-    declaration = FieldLimits(doc, **limits, scheduled=True)
-    return dataclasses.field(default=default, metadata={"limits": declaration})
+    return setting(default, doc=doc, scheduled=True, **limits)
 
 
 def rate(default: Any, *, doc: str) -> Any:

@@ -14,7 +14,7 @@ from rlpyt.processes.group import ChildGroup, Limits
 from rlpyt.processes.heartbeat import heartbeat_path, remove_heartbeat
 from rlpyt.processes.pipe import Pipes
 from rlpyt.processes.status import allocate_progress
-from rlpyt.samplers.base import BaseSampler, kwargs_by_env
+from rlpyt.samplers.base import BaseSampler
 from rlpyt.samplers.fault_policy import FAULT_COUNTS
 from rlpyt.samplers.layout import Affinity, Hardware, SamplerLayout
 from rlpyt.samplers.sampler_process import (
@@ -185,7 +185,7 @@ class AsyncSamplerMixin(BaseSampler):
 
     def _sampler_of(self, rank: int, batch_B: int) -> Any:
         """Construct the sampler of a sampler process."""
-        kwargs = kwargs_by_env("env_kwargs", self.env_kwargs, self.batch_spec.B, "batch_B")
+        kwargs = self._kwargs_by_env()
         sampler = self.SamplerCls(
             **self.arguments()
             | dict(

@@ -19,38 +19,19 @@ class AsyncGpuSamplerBase(AsyncParallelSamplerMixin):
     SamplerCls: Any = GpuSampler
     CollectorCls, eval_CollectorCls = DbGpuResetCollector, GpuEvalCollector
 
-    def action_server_process(
-        self,
-        rank: int,
-        env_ranks: object,
-        double_buffer_slice: object,
-        affinity: object,
-        seed: int | None,
-        n_envs_list: object,
-    ) -> NoReturn:
+    def action_server_process(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise ``NotImplementedError``; in rlpyt (2019) this was the loop of a server's process.
 
         Raises:
             NotImplementedError: always; ``samplers.sampler_process`` runs ``SamplerCls``.
         """
         raise NotImplementedError(
-            "action_server_process is not used any more: a server's process runs SamplerCls "
-            "(rlpyt.samplers.sampler_process). Set SamplerCls to a subclass of GpuSampler to "
-            "change it."
+            "action_server_process and launch_workers are not used any more: a server's process "
+            "runs SamplerCls (rlpyt.samplers.sampler_process), which starts its workers in "
+            "initialize. Set SamplerCls to a subclass of GpuSampler to change it."
         )
 
-    def launch_workers(
-        self, double_buffer_slice: object, affinity: object, seed: int | None, n_envs_list: object
-    ) -> NoReturn:
-        """Raise ``NotImplementedError``; in rlpyt (2019) this started a server's workers.
-
-        Raises:
-            NotImplementedError: always; the ``SamplerCls`` in the server's process starts them.
-        """
-        raise NotImplementedError(
-            "launch_workers is not used any more: the SamplerCls in the server's process starts "
-            "its workers in initialize."
-        )
+    launch_workers = action_server_process  # started a server's workers
 
     def shutdown_workers(self) -> None:
         """Stop servers and workers."""

@@ -221,8 +221,7 @@ def build_cpu_affinity(
     saf: int = 1,
 ) -> Any:
     """Return the affinity of a run without GPUs; arguments are the parts of a code."""
-    return _build(slt=slt, cpu=cpu, gpu=0, cpr=cpr, cpw=cpw, hto=hto, res=res, skt=skt,
-                  alt=alt, saf=saf)  # fmt: skip
+    return _build(**locals() | {"gpu": 0})
 
 
 def build_gpu_affinity(
@@ -238,8 +237,7 @@ def build_gpu_affinity(
     saf: int = 1,
 ) -> Any:
     """Return the affinity of a run with one GPU; arguments are the parts of a code."""
-    return _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, cpw=cpw, hto=hto, res=res, skt=skt,
-                  alt=alt, saf=saf)  # fmt: skip
+    return _build(**locals())
 
 
 def build_multigpu_affinity(

@@ -53,7 +53,7 @@ def _one_process(
 ) -> AttrDict:
     """Return the affinity of a process with a sampler whose workers use the `sampling` cores."""
     per_worker, offset = resources.cpu_per_worker, resources.thread_offset
-    made = AttrDict(
+    return AttrDict(
         all_cpus=_cpus(resources, cores),
         master_cpus=_cpus(resources, cores),
         workers_cpus=get_workers_cpus(sampling, per_worker, offset, resources.alternating),
@@ -61,14 +61,12 @@ def _one_process(
         worker_torch_threads=per_worker,
         alternating=resources.alternating,
         set_affinity=resources.set_affinity,
+        **_on_gpu(cuda_idx),
     )
-    return _on_gpu(made, cuda_idx)
 
 
-def _on_gpu(made: AttrDict, cuda_idx: int | None) -> AttrDict:
-    if cuda_idx is not None:
-        made["cuda_idx"] = cuda_idx
-    return made
+def _on_gpu(cuda_idx: int | None) -> dict[str, int]:
+    return {} if cuda_idx is None else {"cuda_idx": cuda_idx}
 
 
 def _asynchronous(resources: Resources, cores: Cpus) -> AttrDict:
@@ -82,8 +80,9 @@ def _asynchronous(resources: Resources, cores: Cpus) -> AttrDict:
             cpus=_cpus(resources, own),
             torch_threads=len(own),
             set_affinity=resources.set_affinity,
+            **_on_gpu(gpu),
         )
-        optimizers.append(_on_gpu(made, gpu))
+        optimizers.append(made)
     parts, acting_on = divided(tuple(left) or cores, resources.n_samplers), sample_gpus or [None]
     samplers = [
         _one_process(resources, own, own, gpu) for own, gpu in zip(parts, acting_on, strict=True)

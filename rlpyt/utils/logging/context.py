@@ -79,19 +79,13 @@ def logger_context(
 
     The directory is ``<log_dir>/run_<run_ID>``, below ``LOG_DIR/local/<yyyymmdd>/<hhmmss>`` unless
     ``log_dir`` is absolute, is in ``LOG_DIR``, or ``override_prefix`` is set. If one with the time
-    in its path exists, a number is added. See ``run_context`` for its content, the other arguments
-    and the errors.
+    in its path exists, a number is added. See ``run_context`` for its content and the errors.
 
     Args:
         log_dir: path of the experiment; runs with the same settings share it.
         run_ID: identifies the run in the experiment, for example the seed.
-        name: name of the experiment, written to params.json with ``run_ID``.
-        log_params: further settings for params.json.
-        snapshot_mode: "none", "last", "all", "gap" or "last+gap".
         override_prefix: use ``log_dir`` as given, relative to the working directory.
-        use_summary_writer: also write for TensorBoard.
-        resume: continue in a directory that contains a run.
-        loggers: further outputs, such as ["tensorboard", "wandb"].
+        name, log_params, snapshot_mode, use_summary_writer, resume, loggers: see ``run_context``.
     """
     path = lock.check_names(Path(log_dir, f"run_{run_ID}"))
     within_root = path.absolute().is_relative_to(Path(LOG_DIR).absolute())

@@ -221,11 +221,8 @@ def _complete_lines(content: bytes) -> list[str]:
 
 def _is_header(cells: list[str], columns: Container[str]) -> bool:
     """Return True for another header: no numbers, and at least one known column."""
-    return not any(map(_is_value, cells)) and any(cell in columns for cell in cells)
-
-
-def _is_value(cell: str) -> bool:
-    return not cell or _number(cell) is not None
+    has_values = any(not cell or _number(cell) is not None for cell in cells)
+    return not has_values and any(cell in columns for cell in cells)
 
 
 def _number(cell: str) -> float | None:

@@ -305,8 +305,33 @@ class TensorBoardSink:
         self.writer.close()
 
 
-class WandbSink:
+class Tracker:
+    """Base of the sinks of experiment trackers.
+
+    Attributes:
+        run_id: ID of the run.
+        last_step: rows up to this step are in the run; -1 if it is empty, ``None`` if not known.
+        note: what the user should know about the run, if anything.
+    """
+
+    run_id: str
+    last_step: int | None = None
+    note = ""
+
+    def write(self, row: Row, step: int) -> None:
+        """Log the row at this step."""
+        raise NotImplementedError
+
+    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """Log (step, row) pairs."""
+        for step, row in rows:
+            self.write(row, step)
+
+
+class WandbSink(Tracker):
     """Sink for Weights & Biases (extra ``wandb``).
+
+    A run continued offline is empty: its files replace those of the earlier process.
 
     The key is only read from WANDB_API_KEY or from the file of ``wandb login``, since other users
     could read an argument in the process list. Without a key the run is stored offline; upload it
@@ -318,17 +343,9 @@ class WandbSink:
         run_id: ID of a run to continue; ``None``: a new run.
         init_kwargs: further arguments of ``wandb.init``, such as ``mode`` or ``dir``.
 
-    Attributes:
-        run_id: ID of the run.
-        last_step: rows up to this step are in the run; -1 if it is empty. A run continued offline
-            is empty: its files replace those of the earlier process.
-        note: what the user should know about the run, if anything.
-
     Raises:
         ImportError: wandb is not installed.
     """
-
-    note = ""
 
     def __init__(
         self,
@@ -354,7 +371,7 @@ class WandbSink:
             project=project, name=name, config=config, group=group, **init_kwargs
         )
         self.run_id = str(self.run.id)
-        self.last_step: int | None = -1 if self.run.offline else self.run.starting_step - 1
+        self.last_step = -1 if self.run.offline else self.run.starting_step - 1
         if self.run.offline:
             self.note = (
                 f"W&B run stored offline. Upload it with: wandb sync {self.run.settings.sync_dir}"
@@ -363,11 +380,6 @@ class WandbSink:
     def write(self, row: Row, step: int) -> None:
         """Log the row at this step."""
         self.run.log(dict(row), step=step)
-
-    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
-        """Log rows."""
-        for step, row in rows:
-            self.write(row, step)
 
     def attach(self, path: Path, step: int) -> None:
         """Log an image or video with the last row; write numbers of a JSON file to the summary."""
@@ -385,7 +397,7 @@ class WandbSink:
         self.run.finish(exit_code=int(failed))
 
 
-class MlflowSink:
+class MlflowSink(Tracker):
     """Sink for MLflow (extra ``mlflow``).
 
     Runs are sent to MLFLOW_TRACKING_URI, by default to MLflow's database in the working directory
@@ -398,16 +410,10 @@ class MlflowSink:
         run_id: ID of a run to continue; ``None``: a new run.
         group: value of the run's tag "group".
 
-    Attributes:
-        run_id: ID of the run.
-        last_step: ``None``: not known.
-
     Raises:
         ImportError: mlflow is not installed.
         MlflowException: the server does not answer, or has no such run.
     """
-
-    note = ""
 
     def __init__(
         self,
@@ -422,7 +428,6 @@ class MlflowSink:
             from mlflow.tracking import MlflowClient
         self._metric, self._client = Metric, MlflowClient()
         self._params: list[Any] = []
-        self.last_step: int | None = None
         if run_id is not None:
             self._client.update_run(run_id, status="RUNNING")
             self.run_id = run_id
@@ -467,7 +472,7 @@ class MlflowSink:
         self._client.set_terminated(self.run_id, "FAILED" if failed else "FINISHED")
 
 
-class TrackioSink:
+class TrackioSink(Tracker):
     """Sink for trackio (extra ``trackio``).
 
     Runs are stored in a local database (TRACKIO_DIR, by default in Hugging Face's cache), or sent
@@ -479,15 +484,9 @@ class TrackioSink:
         config, group: as in ``trackio.init``.
         run_id: name of a run to continue; ``None``: a new run.
 
-    Attributes:
-        run_id: name of the run.
-        last_step: ``None``: not known.
-
     Raises:
         ImportError: trackio is not installed.
     """
-
-    note = ""
 
     def __init__(
         self,
@@ -509,16 +508,10 @@ class TrackioSink:
             embed=False,
         )
         self.run_id = str(self._run.name)
-        self.last_step: int | None = None
 
     def write(self, row: Row, step: int) -> None:
         """Log the numbers of the row at this step."""
         self._run.log(numbers_of(row), step=step)
-
-    def write_rows(self, rows: Iterable[tuple[int, Row]]) -> None:
-        """Log rows."""
-        for step, row in rows:
-            self.write(row, step)
 
     def attach(self, path: Path, step: int) -> None:
         """Log an image, a video, or the numbers of a JSON file."""
