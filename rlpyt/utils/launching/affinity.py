@@ -221,7 +221,8 @@ def build_cpu_affinity(
     saf: int = 1,
 ) -> Any:
     """Return the affinity of a run without GPUs; arguments are the parts of a code."""
-    return _build(**locals() | {"gpu": 0})
+    return _build(slt=slt, cpu=cpu, gpu=0, cpr=cpr, cpw=cpw, hto=hto, res=res, skt=skt,
+                  alt=alt, saf=saf)  # fmt: skip
 
 
 def build_gpu_affinity(
@@ -237,7 +238,8 @@ def build_gpu_affinity(
     saf: int = 1,
 ) -> Any:
     """Return the affinity of a run with one GPU; arguments are the parts of a code."""
-    return _build(**locals())
+    return _build(slt=slt, cpu=cpu, gpu=gpu, cxg=cxg, cpw=cpw, hto=hto, res=res, skt=skt,
+                  alt=alt, saf=saf)  # fmt: skip
 
 
 def build_multigpu_affinity(
