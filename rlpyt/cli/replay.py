@@ -8,8 +8,7 @@ are shown instead.
 
 import dataclasses
 import pdb
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +46,11 @@ def main(args: Sequence[str]) -> int:
     command = parse(Replay, args)
     run_dir = command.run.absolute()
     hub.refuse(command.run)
-    runner, directory, as_in_the_run = _built(command, run_dir)
+    runner, directory, described, precision = _built(command, run_dir)
     found = failure.load(directory)
     say(found["message"].partition("\n")[0] + "\n")
     call = {"call": pdb.runcall} if command.debugger else {}
-    with as_in_the_run:
+    with blaming(*described), matmul_precision(precision):
         if found["inputs"] is None:
             say(_last_steps(found["samples"]))
             return 1
@@ -66,8 +65,11 @@ def main(args: Sequence[str]) -> int:
     return 0
 
 
-def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, AbstractContextManager[None]]:
-    """Return the runner of the run, in one process, where its failure is, and a context for it."""
+def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, tuple[Path, bool], str | None]:
+    """Return the runner of the run, in one process, and where its failure is.
+
+    Also the file that describes the run, with True if it is trusted, and `matmul_precision`.
+    """
     if script_runs.exists(run_dir):
         if command.device is not None:
             raise ValueError(
@@ -79,20 +81,14 @@ def _built(command: Replay, run_dir: Path) -> tuple[Any, Path, AbstractContextMa
         with blaming(script.path, script.trusted):
             runner = in_one_process(script.runner(script.n_steps))
         directory = script.checkpoints.with_name(failure.DIRECTORY)
-        return runner, directory, blaming(script.path, script.trusted)
+        return runner, directory, (script.path, script.trusted), None
     options, trusted = read_config(run_dir, command.trust)
     rundir.check_files(run_dir, links=trusted)
     with blaming(run_dir / CONFIG, trusted):
         options = rebuilt(options, run_dir).updated({"device": command.device or "cpu"})
         runner = build_runner(options, run_dir, debug=True)
-    context = _with_precision(options.matmul_precision, blaming(run_dir / CONFIG, trusted))
-    return runner, run_dir / failure.DIRECTORY, context
-
-
-@contextmanager
-def _with_precision(precision: str | None, context: AbstractContextManager[None]) -> Iterator[None]:
-    with matmul_precision(precision), context:
-        yield
+    described = run_dir / CONFIG, trusted
+    return runner, run_dir / failure.DIRECTORY, described, options.matmul_precision
 
 
 def _summary(named: tuple[str, Any]) -> tuple[Any, ...] | None:

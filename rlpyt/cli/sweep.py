@@ -61,7 +61,9 @@ class Sweep:
 
 def main(args: Sequence[str]) -> int:
     if len(args) >= 1 and args[0] in REQUESTS:
-        return _request(*_one_directory(args))
+        if len(args) != 2 or args[1].startswith("-"):
+            raise UsageError(f"Give the directory of a sweep, as in `rlpyt sweep {args[0]} DIR`.")
+        return _request(args[0], Path(args[1]))
     if args and args[0].endswith(".py"):
         return _script(args[0], list(args[1:]))
     command = parse(Sweep, args)
@@ -136,12 +138,6 @@ def _without_launcher(directory: Path) -> str:
     if {"queued", "running"} & set(read_sweep(directory).counts()):
         return f"No launcher is running. Resume with: rlpyt sweep {quote(str(directory))}"
     return "No launcher is running: the sweep is over."
-
-
-def _one_directory(args: Sequence[str]) -> tuple[str, Path]:
-    if len(args) != 2 or args[1].startswith("-"):
-        raise UsageError(f"Give the directory of a sweep, as in `rlpyt sweep {args[0]} DIR`.")
-    return args[0], Path(args[1])
 
 
 def _script(script: str, args: list[str]) -> int:

@@ -83,7 +83,8 @@ class OwnFlags:
 def main(args: Sequence[str]) -> int:
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
-    seeds = _seeds(args)
+    listed = _early_flag("--seeds", args)
+    seeds = None if listed is None else seeds_of(listed)
     if seeds is not None and debug:
         say("rlpyt: error: --debug is for one run: give --seed instead of --seeds", sys.stderr)
         return 2
@@ -209,15 +210,6 @@ def _by_flag(
         described = rebuild(described, find=str)
     flat = flattened(described)
     return {name.partition(".$")[0].replace("_", "-"): value for name, value in flat.items()}
-
-
-def _seeds(args: Sequence[str]) -> list[int] | None:
-    """Return the seeds of --seeds, None if it is not given."""
-    text = _early_flag("--seeds", args)
-    try:
-        return None if text is None else seeds_of(text)
-    except ValueError as error:
-        raise UsageError(f"--seeds: {error}") from None
 
 
 @contextlib.contextmanager

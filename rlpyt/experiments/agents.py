@@ -112,13 +112,6 @@ def _custom_agent(options: RunOptions) -> Any:
     return cls(**kwargs, **({"model_kwargs": model_kwargs} if model_kwargs else {}))
 
 
-def _groups(options: RunOptions) -> dict[str, Any]:
-    """Return the agent's arguments for what its networks read, those that were given."""
-    names = ("policy_observation", "critic_observation", "critic_memory")
-    given = {name: getattr(options.agent, name) for name in names}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def _model_class(options: RunOptions) -> dict[str, Any]:
     """Return the argument ``ModelCls`` of the agent if a custom model is given."""
     if options.agent.model_cls is None:
@@ -230,7 +223,8 @@ def _agent_kwargs(options: RunOptions, cls: Any) -> dict[str, Any]:
         UnknownName: the agent does not take one of the arguments.
     """
     accepted = [name for name in named_arguments(cls) if name != "model_kwargs"]
-    groups = _groups(options)
+    names = ("policy_observation", "critic_observation", "critic_memory")
+    groups = {x: given for x in names if (given := getattr(options.agent, x)) is not None}
     for name in groups:
         if name not in accepted:
             raise ValueError(

@@ -175,7 +175,10 @@ def env_recipe(env_id: Any, env_args: Mapping[str, Any] | None = None) -> EnvRec
     """
     args = dict(env_args or {})
     if isinstance(env_id, str) and env_id.startswith("toy/"):
-        return EnvRecipe(_toy_class(env_id.removeprefix("toy/")), args, args)
+        name = env_id.removeprefix("toy/")
+        if name not in TOYS:
+            raise UnknownName("toy", name, TOYS)
+        return EnvRecipe(resolve_name(f"rlpyt.envs.toy:{name.capitalize()}Env"), args, args)
     custom = env_maker(env_id)
     if custom is not None:
         can_render = "render_mode" in inspect.signature(custom).parameters
@@ -429,12 +432,6 @@ def _spaces_of(recipe: EnvRecipe) -> Generator[Any, None, None]:
     """Yield the spaces of an environment, then close it: a child may wait for ``close`` apart."""
     with closing_quietly(recipe.make()) as env:
         yield env.spaces
-
-
-def _toy_class(name: str) -> Any:
-    if name not in TOYS:
-        raise UnknownName("toy", name, TOYS)
-    return resolve_name(f"rlpyt.envs.toy:{name.capitalize()}Env")
 
 
 def _family(env_id: str) -> str:

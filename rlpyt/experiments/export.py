@@ -236,11 +236,7 @@ def format_of(path: Path, to: str | None) -> str:
 
 
 def _traced(policy: GreedyPolicy) -> Any:
-    """Return the policy as an ``ExportedProgram`` of core ATen operations.
-
-    Raises:
-        ValueError: the agent cannot be traced, or draws random numbers.
-    """
+    """Return the policy as an ``ExportedProgram`` of core ATen operations."""
     inputs = policy.example()
     shapes = {"inputs": tuple({0: torch.export.Dim("B")} for _ in inputs)}
     with _quiet(), torch.no_grad():
@@ -362,11 +358,7 @@ WRITERS: Mapping[str, Callable[[Any, GreedyPolicy, str], bytes]] = {
 
 
 def _check(run: Any, policy: GreedyPolicy, exported: Policy, steps: int) -> float:
-    """Compare an exported policy with the agent while it plays; return the largest difference.
-
-    Raises:
-        ValueError: they differ.
-    """
+    """Compare an exported policy with the agent while it plays; return the largest difference."""
     inputs, actions = _record(run, policy, exported, steps)
     with torch.no_grad():
         expected = policy(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))

@@ -40,7 +40,6 @@ SCHEMA = {
         "env": {"pattern": r"^[^\r\n]*\Z"},  # of which it is one line
     },
 }
-SCRIPT_FILES = ("params.pkl", "checkpoint", "progress.csv")  # also written by runs of scripts
 MAX_LEAD = 2  # batches, by default
 MIN_ROWS, MAX_ROWS = 10, 50  # rows of a run, by default
 LOG_STEPS, MAX_LOG_STEPS = 10_000, 50_000  # usual and maximum steps between two rows, by default
@@ -313,7 +312,6 @@ def read_config(run_dir: Path | str, trust: bool = False) -> tuple[RunOptions, b
 
 def without_config(run_dir: Path) -> str:
     """Return the error message for a directory that has no ``config.json``."""
-    files = {name for name in SCRIPT_FILES if (run_dir / name).exists()}
     members = sorted(path.parent.name for path in run_dir.glob(f"*/{CONFIG}"))
     if members:
         return (
@@ -326,21 +324,16 @@ def without_config(run_dir: Path) -> str:
             "for another run. Load it with rlpyt.load, continue it with `rlpyt resume`, or change "
             "the script."
         )
-    if not files:
+    known = {
+        "params.pkl": "load the state of its agent with torch.load({!r})['agent_state_dict']",
+        "checkpoint": "resume it in the script with MinibatchRl(..., resume_from={!r})",
+    }
+    paths = {run_dir / name: text for name, text in known.items()}
+    remedies = [text.format(str(path)) for path, text in paths.items() if path.exists()]
+    if not remedies and not (run_dir / "progress.csv").exists():
         return (
             f"{str(run_dir)!r} contains no run: it has no {CONFIG}. Give the run directory printed "
             "by `rlpyt train`."
-        )
-    remedies = []
-    if "params.pkl" in files:
-        remedies.append(
-            f"load the state of its agent with torch.load({str(run_dir / 'params.pkl')!r})"
-            "['agent_state_dict']"
-        )
-    if "checkpoint" in files:
-        remedies.append(
-            "resume it in the script with MinibatchRl(..., "
-            f"resume_from={str(run_dir / 'checkpoint')!r})"
         )
     remedy = f" In Python: {'; '.join(remedies)} (see examples/resume.py)." if remedies else ""
     return (

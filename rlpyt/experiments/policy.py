@@ -122,11 +122,7 @@ class Policy:
         return reward or 0.0
 
     def _checked(self, state: Any) -> tuple[Array, ...]:
-        """Return a state, whose arrays `inputs` compares with the declared ones.
-
-        Raises:
-            ValueError: it has another number of arrays than `initial_state`.
-        """
+        """Return a state with its number of arrays checked; `inputs` checks each of them."""
         n, given = len(self.initial_state), tuple(state) if np.iterable(state) else (state,)
         if len(given) != n:
             names = ", ".join(x["name"] for x in self._inputs if "initial" in x)
@@ -203,11 +199,7 @@ def read_policy(content: bytes, path: str | Path) -> Policy:
 
 
 def _try_out(policy: Policy) -> None:
-    """Act once, and compare all outputs with the metadata.
-
-    Raises:
-        ValueError, ...: the file is damaged.
-    """
+    """Act once, and compare all outputs with the metadata; any error means a damaged file."""
     repr(policy)  # reads the name
     inputs = []
     for entry in policy.metadata["inputs"]:
@@ -280,13 +272,7 @@ def _read_torch(content: bytes) -> tuple[Function, str]:
 
 
 def _as_declared(leaf: Any, entry: Mapping[str, Any]) -> Array:
-    """Return an input as an array of its declared shape and dtype.
-
-    Raises:
-        TypeError: it is not an array of numbers.
-        ValueError: its shape is another, it is a float in place of an integer, or integers are
-            outside of their bounds.
-    """
+    """Return an input as an array of its declared shape and dtype; raises as ``act`` does."""
     name, given, dtype = entry["name"], np.asarray(leaf), np.dtype(entry["dtype"])
     if given.dtype.kind not in "biuf":
         raise TypeError(

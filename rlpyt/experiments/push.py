@@ -208,11 +208,7 @@ def _is_current(run: Run, path: Path) -> bool:
 
 
 def _check_paths(described: Mapping[str, Any], file: str) -> None:
-    """Check that a description contains no path of this machine.
-
-    Raises:
-        ValueError: it does; the message names the setting.
-    """
+    """Check that a description contains no path of this machine; errors name the setting."""
     for name, value in leaves(described):
         text = value if isinstance(value, str) else ""
         within = re.search(r"(^|[=:])/\w", text) or re.search(r"\.(/\w.*)$", name)  # or a key

@@ -174,21 +174,15 @@ def _train(
 
 
 def _prepare_agent(agent: Any, options: RunOptions, run_dir: Path, resume: bool) -> None:
-    """Let an agent, not initialized, start from another run, or have its own saved network."""
-    if resume:
-        prepare_resumed(agent, run_dir / rundir.CHECKPOINTS)
-    else:
-        _set_initial_agent(agent, options)
-
-
-def _set_initial_agent(agent: Any, options: RunOptions) -> None:
-    """Let an agent, not initialized, start from the parameters of the run ``init_from``.
+    """Let an agent, not initialized, have its own saved network, or that of ``init_from``.
 
     Raises:
-        FileNotFoundError: there is no such run, or it has not saved an agent.
+        FileNotFoundError: there is no run ``init_from``, or it has not saved an agent.
         ValueError: its agent has other parameters; the message names them, with their shapes.
     """
-    if options.init_from is None:
+    if resume:
+        prepare_resumed(agent, run_dir / rundir.CHECKPOINTS)
+    if resume or options.init_from is None:
         return
     path = hub.local_path(options.init_from)
     if path.is_file():
@@ -297,13 +291,7 @@ def _params(options: RunOptions) -> dict[str, Any]:
 
 
 def _check_run_dir(run_dir: Path, resume: bool) -> None:
-    """Check that a run can start in a directory, or be resumed from it.
-
-    Raises:
-        RunDirectoryError: the directory is in use.
-        FileExistsError: a new run would overwrite another one.
-        FileNotFoundError: the run to resume has no checkpoint.
-    """
+    """Check that a run can start in a directory, or be resumed from it; raises as `train` does."""
     owner = RunLock(run_dir).owner() if run_dir.is_dir() else ""
     if owner:
         raise RunDirectoryError(

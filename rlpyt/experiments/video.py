@@ -154,7 +154,7 @@ def _play(
         follow_agent(envs[b])
         if hasattr(envs[b], "seed"):
             envs[b].seed(seed + n_started)
-        actor.start(b, envs[b].reset())
+        actor.observe(b, envs[b].reset(), 0.0, True)
         n_started += 1
         return _Episode(n_started, enlarged(picture_of(envs[b])))
 
@@ -205,9 +205,6 @@ class _FunctionActor:
         self._function = function
         self._observation: list[Any] = [None] * n
 
-    def start(self, b: int, observation: Any) -> None:
-        self._observation[b] = observation
-
     def observe(self, b: int, observation: Any, reward: float, done: bool) -> None:
         self._observation[b] = observation
 
@@ -227,20 +224,13 @@ class _AgentActor:
         self._action = buffer_from_example(self._null, n)
         self._reward = np.zeros(n, np.float32)
 
-    def start(self, b: int, observation: Any) -> None:
-        self._observation[b] = observation
-        self._reset(b)
-
     def observe(self, b: int, observation: Any, reward: float, done: bool) -> None:
         self._observation[b] = observation
         self._reward[b] = reward
-        if done:  # also after a lost life, as in training
-            self._reset(b)
-
-    def _reset(self, b: int) -> None:
-        self._action[b] = self._null
-        self._reward[b] = 0
-        self._agent.reset_one(b)
+        if done:  # also after a lost life, as in training, and before the first step
+            self._action[b] = self._null
+            self._reward[b] = 0
+            self._agent.reset_one(b)
 
     def __call__(self, rows: list[int]) -> list[Any]:
         masks = action_mask_of(self._observation)

@@ -64,10 +64,6 @@ def _read_yaml(text: str, lines: Lines) -> Any:
     """Return the content of a YAML document, and note the lines of its keys.
 
     Depth, number of values and tags are checked before any value is constructed.
-
-    Raises:
-        ValueError: it has too many values or levels.
-        YAMLError: it is not YAML, or contains other than plain values.
     """
     yaml, n_values = YAML(typ="safe", pure=True), itertools.count(1)
 

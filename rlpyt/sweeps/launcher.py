@@ -1,7 +1,6 @@
 """The launcher: runs the jobs of a sweep in the slots of a machine or cluster, each to its end."""
 
 import bisect
-import os
 import select
 import shutil
 import signal
@@ -255,7 +254,9 @@ class Launcher:
     def _fill(self) -> None:
         """Start runs in all free slots."""
         while (free := self._free()) and (self._queue or not self.source.is_over()):
-            if not self._may_start():
+            if waits := self.sweep.waits_for():
+                self._report_once(waits)
+            if waits or time.monotonic() < self._not_before_s:
                 return
             if not self._queue:
                 new = self.source.next(self.sweep)
@@ -273,13 +274,6 @@ class Launcher:
                 self._queue.insert(0, entry)
                 self._not_before_s = time.monotonic() + RETRY_DELAY_S
                 self._report_once(f"{job.job.name}: failed to start ({error}); retrying.")
-
-    def _may_start(self) -> bool:
-        """Return True if a run can be started now; report the reason if not."""
-        why = self.sweep.waits_for()
-        if why:
-            self._report_once(why)
-        return not why and time.monotonic() >= self._not_before_s
 
     def _report_once(self, line: str) -> None:
         if line != self._last_report:
@@ -398,7 +392,4 @@ def _move_aside(run_dir: Path, aside: Path) -> None:
     """Move the files of an earlier attempt to an unused name."""
     while aside.exists():
         aside = aside.with_name(f"{aside.name}+")
-    try:
-        os.rename(run_dir, aside)
-    except OSError:  # another file system
-        shutil.move(run_dir, aside)
+    shutil.move(run_dir, aside)

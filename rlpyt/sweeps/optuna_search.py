@@ -45,6 +45,7 @@ class OptunaSearch(Source):
 
     def __init__(self, sweep: SweepDirectory, spec: SweepSpec, share: Slot, search: Search) -> None:
         self.sweep, self.spec, self.share, self.search = sweep, spec, share, search
+        self._n_seeds = len(spec.seeds)
         self._state = import_optuna().trial.TrialState
         self._jobs: dict[int, list[JobDirectory]] = defaultdict(list)
         for job in sweep.jobs():
@@ -66,10 +67,6 @@ class OptunaSearch(Source):
             for trial in self._all_trials()
             if not trial.state.is_finished() and len(self._jobs[trial.number]) < self._n_seeds
         ]
-
-    @property
-    def _n_seeds(self) -> int:
-        return len(self.spec.seeds)
 
     def next(self, sweep: SweepDirectory) -> JobDirectory | None:
         """Return a run of a proposed trial, or propose a new one."""
@@ -103,7 +100,11 @@ class OptunaSearch(Source):
         elif "failed" in states:
             self._fail(number)
         elif len(known) < len(scores):
-            warnings.warn(f"trial {number} has failed: {self.search.missing}")
+            search = self.search
+            warnings.warn(
+                f"trial {number} has failed: a run has no {search.metric}, and no number in column "
+                f"{search.column} of progress.csv."
+            )
             self._fail(number)
         else:
             list(self._report(number))  # for the comparison with other trials

@@ -166,11 +166,12 @@ def _scores(data: ReportData) -> Section:
             ]
             if not runs:
                 continue
+            settings_of = [runs[0].settings.get(key) for key in data.keys]
             values = np.array([data.by_run[run.path] for run in runs])
             seeds = sorted({run.seed for run in runs}, key=natural_key)
             rows.append(
                 [
-                    *([_setting(runs[0].settings.get(key)) for key in data.keys] or [label]),
+                    *([setting(x, setting_text(x)) for x in settings_of] or [label]),
                     number(len(values)),
                     ", ".join(map(str, seeds)),
                     number(float(interquartile_mean(values))),
@@ -248,7 +249,3 @@ def _failures(data: ReportData) -> Section:
             if lines
         ],
     }
-
-
-def _setting(value: object) -> Cell:
-    return setting(value, setting_text(value))

@@ -57,13 +57,6 @@ class Search:
         """Return the column of progress.csv with the metric."""
         return "ReturnAverage" if self.metric == EVALUATION else self.metric
 
-    @property
-    def missing(self) -> str:
-        """Return the reason why a run has no score."""
-        if self.metric == EVALUATION:
-            return "evaluation.json and ReturnAverage in progress.csv not found."
-        return f"no number found in column {self.metric} of progress.csv."
-
     def score(self, run_dir: Path) -> float | None:
         """Return the score of a finished run, None if it has none."""
         if self.metric == EVALUATION and (run_dir / rundir.EVALUATION).exists():

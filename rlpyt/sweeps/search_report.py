@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlpyt.sweeps.directory import SweepDirectory
-from rlpyt.sweeps.report_page import Cell, Section, figure, number, setting
+from rlpyt.sweeps.report_page import Section, figure, number, setting
 from rlpyt.sweeps.search_results import Results, read_results, scored, short_text
 from rlpyt.sweeps.spec import Draw
 from rlpyt.utils.names import labels
@@ -77,16 +77,12 @@ def _trials(results: Results) -> Section:
             number(trial.number),
             state.get(trial.state, trial.state),
             number(trial.value),
-            *(_setting(trial.settings.get(key)) for key in keys),
+            *(setting(x, short_text(x)) for x in map(trial.settings.get, keys)),
         ]
         for trial in results.trials
     ]
     table = {"head": ["number", "state", results.search.metric, *keys], "rows": rows}
     return {"title": "Trials", "about": about, "tables": [table]}
-
-
-def _setting(value: object) -> Cell:
-    return setting(value, short_text(value))
 
 
 def draw_history(results: Results) -> Figure:

@@ -122,7 +122,7 @@ def _run(attempt: dict[str, Any], output: Any, lock: int, told: Path) -> int:
             os.sched_setaffinity(0, attempt["cpus"])
         except (OSError, AttributeError, ValueError) as error:
             _log(output, f"warning: cannot be pinned to cores {attempt['cpus']}: {error}")
-    parent, prctl = os.getpid(), _prctl()
+    parent, prctl = os.getpid(), getattr(ctypes.CDLL(None), "prctl", lambda *_: None)  # of Linux
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def in_child() -> None:
@@ -209,14 +209,6 @@ def _children() -> list[int]:
         text = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
         return [int(pid) for pid in text.split()]
     return []
-
-
-def _prctl() -> Any:
-    """Return Linux's ``prctl``, or a function that does nothing elsewhere."""
-    try:
-        return ctypes.CDLL(None).prctl
-    except (OSError, AttributeError):
-        return lambda *_: None
 
 
 def _record_reason(told: Path, why: str) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path, PurePath
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from rlpyt.utils.files import write_text
 
 
@@ -27,7 +25,7 @@ class MyEncoder(json.JSONEncoder):
             return {"$function": f"{o.__module__}.{o.__qualname__}"}
         if isinstance(o, PurePath):
             return str(o)
-        if isinstance(o, (np.generic, np.ndarray)) or hasattr(o, "tolist"):
+        if hasattr(o, "tolist"):  # numpy, torch
             return o.tolist()
         if dataclasses.is_dataclass(o):
             return {field.name: getattr(o, field.name) for field in dataclasses.fields(o)}
