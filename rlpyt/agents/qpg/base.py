@@ -498,12 +498,6 @@ class QpgAgent(BaseAgent):
         layers = [getattr(m, "recurrent_layer", None) for m in self._observation_models()]
         return all(getattr(x, "takes_starts", False) for x in layers if x is not None)
 
-    @property
-    def attention_window(self) -> int | None:
-        """Return how many earlier steps a memory attends to at most; ``None``: no attention."""
-        windows = [getattr(m, "attention_window", None) for m in self._observation_models()]
-        return max((w for w in windows if w is not None), default=None)
-
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, A] in the space's units; record their distribution."""
         dist_info = self.make_dist_info(*outputs)
