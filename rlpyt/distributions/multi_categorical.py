@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlpyt.distributions.base import Distribution, NoiseSpec, namespace
+from rlpyt.distributions.base import NoiseSpec, namespace
 from rlpyt.distributions.categorical import EPS, Categorical, cumulative_sum
 from rlpyt.distributions.categorical import DistInfo as DistInfo  # noqa: PLC0414 (the same)
 from rlpyt.utils.collections import NamedArrayTuple
@@ -68,7 +68,12 @@ class MultiCategorical(Categorical):
         columns = indexes.long() + self._starts_on(indexes.device)
         return torch.log(dist_info.prob.gather(-1, columns) + EPS).sum(-1)
 
-    likelihood_ratio = Distribution.likelihood_ratio  # not that of a single action
+    def likelihood_ratio(
+        self, indexes: Tensor, old_dist_info: NamedArrayTuple, new_dist_info: NamedArrayTuple
+    ) -> Tensor:
+        """Return the probability ratio of ``indexes`` [*lead, P], new over old, [*lead]."""
+        new = self.log_likelihood(indexes, new_dist_info)
+        return torch.exp(new - self.log_likelihood(indexes, old_dist_info))
 
     def to_onehot(self, indexes: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Convert [*lead, P] integers to concatenated one-hot parts [*lead, sum(dims)]."""
