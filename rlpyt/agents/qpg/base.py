@@ -97,6 +97,7 @@ class QpgAgent(BaseAgent):
     QModelCls: Any = None
     changeable = ("action_std", "pretrain_std")
     has_target_policy = False
+    network_names: tuple[str, ...] = ("q_model", "target_model", "target_q_model")
     hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
     action_std: float | None = None
     pretrain_std: float | str | None = None
@@ -366,11 +367,7 @@ class QpgAgent(BaseAgent):
 
     def _networks(self) -> dict[str, Any]:
         """Return all networks built so far except the policy, by their names in the state."""
-        named = {
-            "q_model": self.q_model,
-            "target_model": self.target_model,
-            "target_q_model": self.target_q_model,
-        }
+        named = {name: getattr(self, name) for name in self.network_names}
         return {name: network for name, network in named.items() if network is not None}
 
     def q_parameters(self) -> Any:
