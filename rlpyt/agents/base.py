@@ -552,8 +552,9 @@ class BaseAgent(Recorded):
 
     @property
     def attention_window(self) -> int | None:
-        """Return how many earlier steps the model's memory attends to; ``None``: no attention."""
-        return getattr(unwrap_ddp(self.model), "attention_window", None)
+        """Return how many earlier steps a memory attends to at most; ``None``: no attention."""
+        windows = [getattr(m, "attention_window", None) for m in self._observation_models()]
+        return max((w for w in windows if w is not None), default=None)
 
     @property
     def prev_rnn_state(self) -> Any:

@@ -43,13 +43,11 @@ def build_model(ModelCls: Any, named: str, **kwargs: Any) -> Any:
 def float32_by_default() -> Iterator[None]:
     """Let new parameters be float32, like the records of samplers, whatever torch's default is."""
     default = torch.get_default_dtype()
-    if default != torch.float32:
-        torch.set_default_dtype(torch.float32)
+    torch.set_default_dtype(torch.float32)
     try:
         yield
     finally:
-        if default != torch.float32:
-            torch.set_default_dtype(default)
+        torch.set_default_dtype(default)
 
 
 def named_arguments(cls: Any) -> list[str]:

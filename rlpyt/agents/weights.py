@@ -63,10 +63,7 @@ class SharedWeights:
             ValueError: the model's tensors differ from the master's.
         """
         tensors = _tensors_of(model)
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        expected = {name: array.shape for name, array in self._arrays.items()}
-        if shapes != expected:
-            raise _mismatch({name for name, _ in expected.items() ^ shapes.items()})
+        _check_shapes(self._arrays, tensors)
         with torch.no_grad():
             for name, tensor in tensors.items():
                 torch.from_numpy(self._arrays[name]).copy_(tensor)
@@ -88,10 +85,7 @@ class SharedWeights:
             ValueError: names or shapes differ, since the model differs.
         """
         arrays = self._named()
-        expected = {name: array.shape for name, array in arrays.items()}
-        actual = {name: value.shape for name, value in values.items()}
-        if expected != actual:
-            raise _mismatch({name for name, _ in expected.items() ^ actual.items()})
+        _check_shapes(arrays, values)
         for name, array in arrays.items():
             array[...] = values[name]
 
@@ -221,6 +215,13 @@ class WeightMailbox:
             yield
         finally:
             self.lock.release()
+
+
+def _check_shapes(arrays: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    expected = {name: array.shape for name, array in arrays.items()}
+    shapes = {name: tuple(other.shape) for name, other in others.items()}
+    if shapes != expected:
+        raise _mismatch({name for name, _ in expected.items() ^ shapes.items()})
 
 
 def _mismatch(names: Collection[str]) -> ValueError:

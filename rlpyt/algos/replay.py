@@ -140,7 +140,10 @@ class ReplayAlgo(HindsightSettings):
         self.new_priority = self.first_priority
         self._warn_of_small_replay("n_step_return", self.n_step_return)
         self._warn_of_small_replay("min_steps_learn", self.min_steps_learn)
-        self._warn_of_settings_without_effect()
+        for switch, names in NEEDED_FOR.items():
+            value = getattr(self, switch, None)
+            if value in (None, False) and self.ReplayBufferCls is None:
+                self.warn_of_unused(names, f"{switch} is {value!r}")
 
     @property
     def first_priority(self) -> float:
@@ -153,12 +156,6 @@ class ReplayAlgo(HindsightSettings):
                 f"replay_size={self.replay_size:,} is below {name}={least:,}, so the replay cannot "
                 f"hold that many samples. Raise replay_size, or lower {name}."
             )
-
-    def _warn_of_settings_without_effect(self) -> None:
-        for switch, names in NEEDED_FOR.items():
-            value = getattr(self, switch, None)
-            if value in (None, False) and self.ReplayBufferCls is None:
-                self.warn_of_unused(names, f"{switch} is {value!r}")
 
     # Life cycle.
 
@@ -272,10 +269,8 @@ class ReplayAlgo(HindsightSettings):
     def optim_initialize(self, rank: int = 0) -> None:
         """Build the optimizer; give each rank its own random stream for the replay."""
         super().optim_initialize(rank)
-        self._seed_replay(rank)
-        self._compile_update(self._all_steps())
-
-    def _compile_update(self, steps: Sequence[Any]) -> None:
+        if rank:
+            self.replay_buffer.set_seed(get_seed(), rank)
         if self.compile != "update":
             return
         if self.world_size > 1:
@@ -283,11 +278,7 @@ class ReplayAlgo(HindsightSettings):
                 'compile="update" is for one process, got '
                 f'{self.world_size} that average their gradients. Use compile="loss".'
             )
-        self.update = CompiledUpdate(self, steps)  # type: ignore[method-assign]
-
-    def _seed_replay(self, rank: int) -> None:
-        if rank:
-            self.replay_buffer.set_seed(get_seed(), rank)
+        self.update = CompiledUpdate(self, self._all_steps())  # type: ignore[method-assign, arg-type]
 
     # Replay.
 
@@ -440,7 +431,7 @@ class ReplayAlgo(HindsightSettings):
             more["prev_rnn_state"] = examples["agent_info"].prev_rnn_state
         if self.hindsight is not None:
             more["final_goal"] = goal_of(examples["observation"])
-        if self.needs_timeout():
+        if getattr(self.ReplayBufferCls, "time_limits", False):
             if not hasattr(env_info, "timeout"):
                 raise ValueError(
                     f"{self.ReplayBufferCls.__name__} needs `timeout` in env_info, true where a "
@@ -487,10 +478,6 @@ class ReplayAlgo(HindsightSettings):
     def stores_states(self) -> bool:
         """Return True if the replay stores recurrent states."""
         return self.trains_sequences and self.store_rnn_state_interval > 0
-
-    def needs_timeout(self) -> bool:
-        """Return True if ``ReplayBufferCls`` needs a field ``timeout``."""
-        return bool(getattr(self.ReplayBufferCls, "time_limits", False))
 
     # Schedule of updates.
 
@@ -621,8 +608,10 @@ class ReplayAlgo(HindsightSettings):
         """
         for n_made in range(n_updates):
             try:
-                batch = self.draw_batch()
-                ready = not self.trains_sequences or self._has_valid_steps(batch)
+                batch, ready = self.draw_batch(), True
+                if self.trains_sequences:  # all steps after the burn-in may be void
+                    valid, _ = valid_and_ends(batch, self.warmup_T, self.mid_batch_reset)
+                    ready = bool(valid.any())
             except ReplayNotReady:
                 batch, ready = None, False
             if self._mean_over_ranks(ready) < 1:
@@ -641,10 +630,6 @@ class ReplayAlgo(HindsightSettings):
                 f"burn-in of warmup_T={self.warmup_T} steps, and wait for a reset after it. Lower "
                 "warmup_T, or use a collector that resets at once, such as CpuResetCollector."
             )
-
-    def _has_valid_steps(self, sequences: NamedArrayTuple) -> bool:
-        """Return True if environments did not wait for a reset in all steps after the burn-in."""
-        return bool(valid_and_ends(sequences, self.warmup_T, self.mid_batch_reset)[0].any())
 
     def draw_batch(self) -> Any:
         """Draw the samples of one update from the replay.

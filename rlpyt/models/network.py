@@ -29,7 +29,6 @@ from rlpyt.models.observation import (
     leaf_shapes,
     observation_size,
     real_parts,
-    real_size,
     split_observation,
     vector_size,
     with_encoders,
@@ -269,8 +268,8 @@ class VectorModel(Network):
         n_encoded = sum(int(x.output_size) for x in images)
         self._n_features = observation_size(observation_shape) + n_encoded
         # Observations of vectors alone, and of one vector, the most common ones, use a shortcut.
-        n_joined = (real_size if normalize_observation else vector_size)(observation_shape)
-        self._only_vectors = n_joined == self._n_features
+        only_reals = all(self._is_real) or not normalize_observation
+        self._only_vectors = only_reals and vector_size(observation_shape) == self._n_features
         self._is_vector = is_vector(observation_shape) and not normalize_observation
         cls, base = type(self), VectorModel
         reads = cls.encode is base.encode and cls.read is base.read

@@ -309,12 +309,6 @@ def is_real(shape: Shape) -> list[bool]:
     return [not isinstance(leaf, IntegerShape) for leaf in vectors]
 
 
-def real_size(shape: Shape) -> int:
-    """Return the number of components of an observation's vectors of real numbers."""
-    leaves = leaf_shapes(shape)
-    return sum(vector_size(leaf) for leaf in leaves if not isinstance(leaf, IntegerShape))
-
-
 def real_parts(shape: Shape) -> list[tuple[int | None, tuple[int, ...]]]:
     """Return all parts that are vectors of real numbers, in order.
 

@@ -97,6 +97,7 @@ class QpgAgent(BaseAgent):
     QModelCls: Any = None
     changeable = ("action_std", "pretrain_std")
     has_target_policy = False
+    network_names: tuple[str, ...] = ("q_model", "target_model", "target_q_model")
     hidden_sizes: tuple[int, ...] = (256, 256)  # default of all networks
     action_std: float | None = None
     pretrain_std: float | str | None = None
@@ -391,11 +392,7 @@ class QpgAgent(BaseAgent):
 
     def _networks(self) -> dict[str, Any]:
         """Return all networks built so far except the policy, by their names in the state."""
-        named = {
-            "q_model": self.q_model,
-            "target_model": self.target_model,
-            "target_q_model": self.target_q_model,
-        }
+        named = {name: getattr(self, name) for name in self.network_names}
         return {name: network for name, network in named.items() if network is not None}
 
     def q_parameters(self) -> Any:
@@ -522,12 +519,6 @@ class QpgAgent(BaseAgent):
         """Return True if all memories can reset their state at any step of a sequence."""
         layers = [getattr(m, "recurrent_layer", None) for m in self._observation_models()]
         return all(getattr(x, "takes_starts", False) for x in layers if x is not None)
-
-    @property
-    def attention_window(self) -> int | None:
-        """Return how many earlier steps a memory attends to at most; ``None``: no attention."""
-        windows = [getattr(m, "attention_window", None) for m in self._observation_models()]
-        return max((w for w in windows if w is not None), default=None)
 
     def choose(self, outputs: tuple[Arrays, ...], sample: Sample) -> tuple[Any, Any]:
         """Choose actions [B, A] in the space's units; record their distribution."""

@@ -30,6 +30,7 @@ class SacAgent(SacAgentWithoutV):
     provides = "a squashed Gaussian policy, critics and values of states"
     VModelCls: Any = VMlpModel
     has_v = True
+    network_names = (*SacAgentWithoutV.network_names, "v_model", "target_v_model")
 
     def __init__(
         self,
@@ -55,11 +56,6 @@ class SacAgent(SacAgentWithoutV):
 
     def _trained_networks(self) -> tuple[Any, ...]:
         return *super()._trained_networks(), self.v_model
-
-    def _networks(self) -> dict[str, Any]:
-        named = {"v_model": self.v_model, "target_v_model": self.target_v_model}
-        more = {name: network for name, network in named.items() if network is not None}
-        return {**super()._networks(), **more}
 
     def data_parallel(self) -> None:
         """Wrap policy, critics and value network for ``torch.distributed``."""

@@ -46,12 +46,7 @@ class CategoricalDQN(DQN):
 
             L = E[-w sum_i (Phi (R + g Z'(s', a*)))_i log p_i(s, a)]
 
-        Args:
-            samples: batch of transitions [B] or sequences [T, B] from the replay.
-
-        Returns:
-            Loss (a scalar), and KL divergences, [B] or [batch_T, B], for priorities, without
-            gradient; NaN in steps that do not count.
+        Arguments and results are those of `DQN.loss`, with KL divergences in place of TD errors.
         """
         steps = self.replayed(samples)
         p = select_at_indexes(steps.action, steps.now(self.agent))

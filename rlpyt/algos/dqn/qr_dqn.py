@@ -29,12 +29,8 @@ class QRDQN(DQN):
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the quantile Huber loss between all target quantiles and all predictions.
 
-        Args:
-            samples: batch of transitions [B] or sequences [T, B] from the replay.
-
-        Returns:
-            Loss (a scalar), and absolute differences of the means, [B] or [batch_T, B], without
-            gradient.
+        Arguments and results are those of `DQN.loss`, with absolute differences of the means in
+        place of TD errors.
         """
         steps = self.replayed(samples)
         quantiles = select_at_indexes(steps.action, steps.now(self.agent))
@@ -83,15 +79,7 @@ class IQN(QRDQN):
     ready_agents: ClassVar[str] = "IqnMlpAgent or AtariIqnAgent"
 
     def loss(self, samples: NamedArrayTuple) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return QR-DQN's loss at uniform random fractions; select actions as in acting.
-
-        Args:
-            samples: batch of transitions [B] or sequences [T, B] from the replay.
-
-        Returns:
-            Loss (a scalar), and absolute differences of the means, [B] or [batch_T, B], without
-            gradient.
-        """
+        """Return QR-DQN's loss at uniform random fractions; select actions as in acting."""
         steps, device = self.replayed(samples), samples.return_.device
         tau = torch.rand(*steps.now.lead, self.n_tau, dtype=torch.float32, device=device)
         quantiles = select_at_indexes(steps.action, steps.now(self.agent, tau))

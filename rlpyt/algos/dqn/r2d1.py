@@ -122,11 +122,7 @@ class R2D1(DQN):
     # Storing.
 
     def replay_arguments(self, batch_spec: BatchSpec) -> dict[str, Any]:
-        """Return the replay's arguments, except the example.
-
-        Raises:
-            ValueError: the replay is too small for a sequence.
-        """
+        """Return the replay's arguments, with those of the priorities of new samples."""
         kwargs = super().replay_arguments(batch_spec)
         if self.prioritized_replay:
             self._warn_if_batches_are_short(batch_spec.T)

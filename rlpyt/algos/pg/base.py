@@ -75,8 +75,7 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Build the optimizer.
 
         Raises:
-            TypeError: the agent has no method ``value``, or provides other outputs.
-            ValueError: the agent returns more than one value per state.
+            TypeError, ValueError: see ``prepare``; the agent returns more than one value per state.
         """
         agent_info = None if examples is None else examples.get("agent_info")
         value = getattr(agent_info, "value", 0)

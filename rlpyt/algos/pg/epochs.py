@@ -44,11 +44,8 @@ class EpochAlgo(PolicyGradientAlgo):
         """Build the optimizer and check that minibatches fit the batch.
 
         If the batch cannot be divided evenly, minibatches are rounded down in size, an epoch has as
-        many as fit, and leaves out a random remainder, with a warning.
-
-        Raises:
-            ValueError: there are more minibatches than samples, or than environments with a
-                recurrent agent.
+        many as fit, and leaves out a random remainder, with a warning. Errors are those of
+        ``check_batch``.
         """
         super().initialize(*args, **kwargs)
         self.check_batch(self.agent, self.batch_spec)

@@ -112,11 +112,7 @@ class DDPG(QpgAlgo):
 
             y = R + g min_i Q'_i(s', mu'(s')), within +- q_target_clip
 
-        with importance weights w if the replay is prioritized.
-
-        Args:
-            samples: batch [B] from the replay.
-            valid: [B], mask of the samples that count; ``None``: all.
+        with importance weights w if the replay is prioritized. Arguments are those of ``mu_loss``.
 
         A subclass that does not call this method must record ``tdAbsErr``, the absolute TD errors
         [B], if the replay is prioritized.

@@ -59,15 +59,7 @@ def make_transposed_cnn(
 ) -> nn.ModuleList:
     """Build consecutive two-dimensional transposed convolutions, from features to an image.
 
-    Args:
-        input_channel: C of the first layer's input.
-        channels: output channels of each layer.
-        kernels, strides, paddings, output_paddings: settings of each layer; a number, or (height,
-            width).
-
-    Raises:
-        TypeError, ValueError: an argument is not a list, or the lists are empty or differ in
-            length.
+    Arguments and errors are those of `make_cnn`, with ``output_paddings`` like ``paddings``.
     """
     shapes = dict(kernels=kernels, strides=strides, paddings=paddings)
     _check_lengths(channels=channels, **shapes, output_paddings=output_paddings)

@@ -48,16 +48,8 @@ class ActorCritic(nn.Module):
     @property
     def takes_starts(self) -> bool:
         """Return True if ``init_rnn_state`` may be a ``StateAndStarts``."""
-        return all(getattr(x, "takes_starts", False) for x in self._with_memory())
-
-    @property
-    def attention_window(self) -> int | None:
-        """Return how many earlier steps the memories attend to; ``None``: no attention."""
-        windows = [getattr(x, "attention_window", None) for x in self._with_memory()]
-        return max((x for x in windows if x is not None), default=None)
-
-    def _with_memory(self) -> list[Any]:
-        return [self.policy, *([self.critic] if self._critic_has_memory else [])]
+        networks = [self.policy, *([self.critic] if self._critic_has_memory else [])]
+        return all(getattr(x, "takes_starts", False) for x in networks)
 
     @property
     def _critic_has_memory(self) -> bool:
