@@ -1,11 +1,12 @@
 """Feed-forward actor-critic for continuous control: two MLPs and a state-independent log_std."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.mlp import MlpModel, value_of
 from rlpyt.models.network import VectorModel
 from rlpyt.models.observation import Shape
@@ -25,7 +26,8 @@ class MujocoFfModel(VectorModel):
         mu_nonlinearity: class or name of the nonlinearity of the mean; tanh keeps it within
             [-1, 1]; ``None``: none.
         init_log_std: initial log standard deviation of every component.
-        *args, **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
+            `VectorModel`.
         with_value: if False, return no value, for agents with a separate critic.
     """
 
@@ -37,11 +39,16 @@ class MujocoFfModel(VectorModel):
         hidden_nonlinearity: Nonlinearity = nn.Tanh,
         mu_nonlinearity: Nonlinearity | None = nn.Tanh,
         init_log_std: float = 0.0,
-        *args: Any,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+        encoder: Encoder | None = None,
         with_value: bool = True,
-        **kwargs: Any,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(observation_shape, *args, **kwargs)
+        limits = (norm_obs_clip, norm_obs_var_clip)
+        observation_args = (normalize_observation, *limits, encoder, encoders)
+        super().__init__(observation_shape, *observation_args)
         size = self.observation_size
         hidden_sizes = [64, 64] if hidden_sizes is None else hidden_sizes
         mu = MlpModel(size, hidden_sizes, action_size, hidden_nonlinearity)

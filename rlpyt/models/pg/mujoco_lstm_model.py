@@ -1,11 +1,12 @@
 """Recurrent actor-critic for continuous control: an MLP, an LSTM, one head."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.mlp import MlpModel
 from rlpyt.models.network import Lead, VectorModel, encode_rows
 from rlpyt.models.observation import Shape
@@ -25,7 +26,8 @@ class MujocoLstmModel(VectorModel):
         hidden_sizes: sizes of the MLP's hidden layers; ``None``: 256, 256.
         lstm_size: H, size of the recurrent layer.
         nonlinearity: class or name of the MLP's nonlinearity.
-        *args, **kwargs: ``normalize_observation``, its limits and ``encoder`` of `VectorModel`.
+        normalize_observation, norm_obs_clip, norm_obs_var_clip, encoder, encoders: see
+            `VectorModel`.
         memory: "lstm", "gru" etc., see `add_memory`.
         with_value: if False, return no value, for agents with a separate critic.
     """
@@ -39,12 +41,17 @@ class MujocoLstmModel(VectorModel):
         hidden_sizes: int | Sequence[int] | None = None,
         lstm_size: int = 256,
         nonlinearity: Nonlinearity = nn.ReLU,
-        *args: Any,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
         memory: Memory = "lstm",
+        encoder: Encoder | None = None,
         with_value: bool = True,
-        **kwargs: Any,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(observation_shape, *args, **kwargs)
+        limits = (norm_obs_clip, norm_obs_var_clip)
+        observation_args = (normalize_observation, *limits, encoder, encoders)
+        super().__init__(observation_shape, *observation_args)
         self._action_size = action_size
         self._sizes = [action_size, action_size, *([1] if with_value else [])]
         hidden_sizes = [256, 256] if hidden_sizes is None else hidden_sizes

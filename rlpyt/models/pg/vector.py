@@ -4,12 +4,13 @@ Initial weights are orthogonal, with gain sqrt(2) in hidden layers, 0.01 in the 
 layer, so that the initial policy is nearly uniform, and 1 in the value's output layer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rlpyt.models.image_encoder import Encoder
 from rlpyt.models.masking import mask_logits
 from rlpyt.models.mlp import (
     HIDDEN_GAIN,
@@ -111,7 +112,8 @@ class GaussianMlpModel(MujocoFfModel):
         observation_shape: shape of one observation; a named tuple of shapes for nested spaces.
         action_size: A, number of action components.
         hidden_sizes, nonlinearity: of both MLPs.
-        *args, **kwargs: arguments of `MujocoFfModel` from ``init_log_std`` on.
+        init_log_std, normalize_observation, norm_obs_clip, norm_obs_var_clip: see `MujocoFfModel`.
+        encoder, encoders, with_value: see `MujocoFfModel`.
     """
 
     def __init__(
@@ -120,11 +122,28 @@ class GaussianMlpModel(MujocoFfModel):
         action_size: int,
         hidden_sizes: int | Sequence[int] = (64, 64),
         nonlinearity: Nonlinearity = nn.Tanh,
-        *args: Any,
-        **kwargs: Any,
+        init_log_std: float = 0.0,
+        normalize_observation: bool = False,
+        norm_obs_clip: float = 10,
+        norm_obs_var_clip: float = 1e-6,
+        encoder: Encoder | None = None,
+        with_value: bool = True,
+        encoders: Mapping[str, Any] | None = None,
     ) -> None:
-        sizes = (observation_shape, action_size, hidden_sizes)
-        super().__init__(*sizes, nonlinearity, None, *args, **kwargs)
+        super().__init__(
+            observation_shape,
+            action_size,
+            hidden_sizes,
+            nonlinearity,
+            None,
+            init_log_std,
+            normalize_observation,
+            norm_obs_clip,
+            norm_obs_var_clip,
+            encoder,
+            with_value,
+            encoders,
+        )
         for tower, gain in ((self.mu, POLICY_GAIN), (self.v, VALUE_GAIN)):
             if tower is None:
                 continue
