@@ -29,46 +29,51 @@ class EnsembleLinear(nn.Module):
         n_members: E, number of layers.
         in_features, out_features: sizes of each layer.
         rows: samples are rows, [E, N, features]; otherwise columns, [E, features, N].
-        bias: add biases.
     """
 
     has_members = True  # outputs are new memory that no backward pass needs
 
     def __init__(
-        self,
-        n_members: int,
-        in_features: int,
-        out_features: int,
-        rows: bool = False,
-        bias: bool = True,
+        self, n_members: int, in_features: int, out_features: int, rows: bool = False
     ) -> None:
         super().__init__()
         self.rows, self.in_features = rows, in_features
         members = [nn.Linear(in_features, out_features) for _ in range(n_members)]
         self.weight = nn.Parameter(torch.stack([m.weight.detach() for m in members]))
-        self.bias: Any = None
-        if bias:
-            self.bias = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
+        self.bias: Any = nn.Parameter(torch.stack([m.bias.detach() for m in members]))
 
     def forward(self, x: Tensor, member: int | None = None) -> Tensor:
         """Return [E, out, N] for [E, in, N] or a common [in, N]; transposed with ``rows``.
 
         With ``member``, evaluate only that one: [N, in] -> [N, out].
         """
-        weight, bias = self.weight, self.bias
         if member is not None:
-            return F.linear(x, weight[member], None if bias is None else bias[member])
-        if bias is None:
-            return x @ weight.mT if self.rows else weight @ x
-        if x.dim() < weight.dim():
-            x = x.expand(len(weight), *x.shape)
+            return F.linear(x, self.weight[member], self.bias[member])
+        if x.dim() < self.weight.dim():
+            x = x.expand(len(self.weight), *x.shape)
         if self.rows:
-            return torch.baddbmm(bias.unsqueeze(-2), x, weight.mT)
-        return torch.baddbmm(bias.unsqueeze(-1), weight, x)
+            return torch.baddbmm(self.bias.unsqueeze(-2), x, self.weight.mT)
+        return torch.baddbmm(self.bias.unsqueeze(-1), self.weight, x)
 
     def extra_repr(self) -> str:
         """Return the sizes, for ``print(model)``."""
         return f"{len(self.weight)} x ({self.weight.shape[2]} -> {self.weight.shape[1]})"
+
+
+class EnsembleProduct(EnsembleLinear):
+    """`EnsembleLinear` without biases."""
+
+    def __init__(
+        self, n_members: int, in_features: int, out_features: int, rows: bool = False
+    ) -> None:
+        super().__init__(n_members, in_features, out_features, rows)
+        self.bias = None
+
+    def forward(self, x: Tensor, member: int | None = None) -> Tensor:
+        """Return the product of weights and input; see `EnsembleLinear`."""
+        if member is not None:
+            return x @ self.weight[member].T
+        return x @ self.weight.mT if self.rows else self.weight @ x
 
 
 class EnsembleLayerNorm(nn.Module):
@@ -182,7 +187,7 @@ class EnsembleMlp(nn.Module):
         def linear(a: int, b: int, bias: bool = True) -> nn.Module:
             if E is None:
                 return nn.Linear(a, b, bias)
-            return EnsembleLinear(E, a, b, not self.columns, bias)
+            return (EnsembleLinear if bias else EnsembleProduct)(E, a, b, not self.columns)
 
         def layer_normalization(size: int, **kwargs: Any) -> nn.Module:
             if E is None:
