@@ -5,13 +5,6 @@ type and device of ``reward`` and its floating dtype (float32 for other dtypes),
 The recursions always run in numpy (on the memory of CPU tensors), because T small torch operations
 take five times as long.
 
-Inputs that functions share, [T, B] unless stated otherwise:
-
-- ``reward``: r_t, received after a_t;
-- ``value``: V(s_t);
-- ``bootstrap_value``: V of the observation after the last step, [B] or [1, B];
-- ``discount``: gamma, per environment step.
-
 ``done[t]`` (bool, uint8 or float) is true if the episode ended with step t. If it was truncated by
 a time limit, ``timeout_value[t]`` is the value of the true final observation, which follows step t.
 It must be zero at other ends, and is not read elsewhere. ``None`` means that no episode was
@@ -42,8 +35,12 @@ def discount_return(
         R_t = r_t + gamma (R_{t+1} if not d_t, else V_timeout_t),    R_T = V(s_T)
 
     Args:
-        reward, done, bootstrap_value, discount, timeout_value: see the module.
+        reward: [T, B], r_t received after a_t.
+        done: [T, B].
+        bootstrap_value: [B] or [1, B], V of the observation after the last step.
+        discount: gamma, per environment step.
         return_dest: [T, B], output array, or ``None``.
+        timeout_value: [T, B] or ``None``, see the module.
 
     Returns:
         [T, B]; ``return_dest`` if given.
@@ -77,9 +74,14 @@ def generalized_advantage_estimation(
     done.
 
     Args:
-        reward, value, done, bootstrap_value, discount, timeout_value: see the module.
+        reward: [T, B], r_t received after a_t.
+        value: [T, B], V(s_t).
+        done: [T, B].
+        bootstrap_value: [B] or [1, B], V of the observation after the last step.
+        discount: gamma, per environment step.
         gae_lambda: in [0, 1]; 0: one-step errors, 1: Monte Carlo return minus value.
         advantage_dest, return_dest: [T, B], output arrays, or ``None``.
+        timeout_value: [T, B] or ``None``, see the module.
 
     Returns:
         Advantages [T, B], and returns (advantage + value) [T, B].
@@ -113,9 +115,12 @@ def lambda_return(
     (Sutton & Barto 2018, eq. 12.2 in recursive form).
 
     Args:
-        reward, done, discount, timeout_value: see the module.
+        reward: [T, B], r_t received after a_t.
+        done: [T, B].
         next_value: [T, B], V(s_{t+1}); in the last row the bootstrap value. Not read after a done.
+        discount: gamma, per environment step.
         lam: in [0, 1]; 0: one-step targets, 1: Monte Carlo.
+        timeout_value: [T, B] or ``None``, see the module.
 
     Returns:
         [T, B].
@@ -150,10 +155,13 @@ def discount_return_n_step(
     window, the sum already includes gamma^{k+1} ``timeout_value[t+k]``.
 
     Args:
-        reward, done, discount, timeout_value: see the module.
+        reward: [T, B], r_t received after a_t.
+        done: [T, B].
         n_step: n, at least 1.
+        discount: gamma, per environment step.
         return_dest, done_n_dest: output arrays in the shape of the result, or ``None``.
         do_truncated: True to compute the last n - 1 rows too, from fewer than n rewards.
+        timeout_value: [T, B] or ``None``, see the module.
 
     Returns:
         Returns and ``done_n`` (any done in the window, in the dtype of ``done``), each
@@ -201,12 +209,16 @@ def vtrace_return(
     results are those of generalized advantage estimation.
 
     Args:
-        reward, value, done, bootstrap_value, timeout_value: see the module.
         log_ratio: [T, B], log pi(a_t) - log mu(a_t).
+        reward: [T, B], r_t received after a_t.
+        value: [T, B], V(s_t).
+        done: [T, B].
+        bootstrap_value: [B] or [1, B], V of the observation after the last step.
         discount: gamma, per environment step; a number or [T, B].
         clip_rho: rho_bar; smaller limits move v from the value of pi towards that of mu; ``None``:
             no limit.
         lam: in [0, 1]; 0: one-step targets, 1: up to the end of the batch.
+        timeout_value: [T, B] or ``None``, see the module.
 
     Returns:
         v [T, B] and A [T, B]. A is not weighted: multiply it by ``importance_weight`` in the policy
