@@ -80,14 +80,19 @@ def quantiles_at(
     Returns:
         Quantiles float32; recurrent models also return the state after the last step.
     """
-    if model.recurrent_layer is not None:
-        inputs: Any = (observation, prev_action, prev_reward, init_rnn_state)
-        remembered, rnn_state = model.head_inputs(*inputs)
-        return model.heads(remembered.features, tau), rnn_state  # type: ignore[call-arg]
     features, lead = model.encode(observation)
+    rnn_state = None
+    if lead is not None and tau.dim() > 1:
+        tau = tau.reshape(-1, tau.shape[-1])
+    recurrent = model.recurrent_layer is not None
+    if recurrent:
+        assert lead is not None
+        inputs = (prev_action, prev_reward, init_rnn_state)
+        features, rnn_state = model.remember(features, lead, *inputs)
+    quantiles = model.heads(features, tau)  # type: ignore[call-arg]
     if lead is not None:
-        features = restore_leading_dims(features, *lead)
-    return model.heads(features, tau)  # type: ignore[call-arg]
+        quantiles = restore_leading_dims(quantiles, *lead)
+    return (quantiles, rnn_state) if recurrent else quantiles
 
 
 def midpoints(n: int) -> Tensor:
