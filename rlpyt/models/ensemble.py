@@ -133,10 +133,9 @@ class Ensemble(nn.Module):
             for members with a backward pass each.
     """
 
-    join: Callable[[list[Any]], Any] = staticmethod(torch.stack)
-
     def __init__(self, make: Callable[[], nn.Module], n_members: int) -> None:
         super().__init__()
+        self.join: Callable[[list[Any]], Any] = torch.stack
         self.members = nn.ModuleList(make() for _ in range(n_members))
 
     def forward(self, *inputs: Any, member: int | None = None) -> Any:
