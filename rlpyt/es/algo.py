@@ -2,7 +2,7 @@
 
 import warnings
 from collections import namedtuple
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -46,7 +46,6 @@ class EvolutionAlgo(RlAlgorithm):
     episodes: int = fixed(1, ge=1, doc="episodes per candidate; more for noisy returns")
     common_random_numbers: bool = setting(True, doc="same episode starts for all candidates")
 
-    Strategy: ClassVar[type[BaseES]] = BaseES  # takes the settings declared beside it
     opt_info_fields: ClassVar[tuple[str, ...]] = OptInfo._fields
     discount = 1.0
 
@@ -56,10 +55,7 @@ class EvolutionAlgo(RlAlgorithm):
 
     def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
         """Build the strategy from the settings of this algorithm."""
-        owner: Any = next(cls for cls in type(self).__mro__ if "Strategy" in vars(cls))
-        own = {field.name for field in fields(owner)} - {f.name for f in fields(EvolutionAlgo)}
-        settings = {name: getattr(self, name) for name in own}
-        return self.Strategy(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
+        raise NotImplementedError(f"{type(self).__name__} must implement make_strategy.")
 
     def initialize(
         self,
@@ -232,27 +228,34 @@ class EvolutionAlgo(RlAlgorithm):
 class CmaesAlgo(EvolutionAlgo):
     """CMA-ES: `rlpyt.es.CMAES`."""
 
-    Strategy = CMAES
-
     diagonal: bool = fixed(False, doc="diagonal covariance; for more than 300 parameters")
+
+    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
+        """Build the strategy; see `EvolutionAlgo`."""
+        return CMAES(x0, self.sigma0, popsize=popsize, seed=seed, diagonal=self.diagonal)
 
 
 @dataclass(eq=False)
 class CemAlgo(EvolutionAlgo):
     """The cross-entropy method: `rlpyt.es.CEM`."""
 
-    Strategy = CEM
-
     elite_frac: float = fixed(0.2, gt=0, le=1, doc="fraction of candidates to fit; 0.1 to 0.5")
     extra_std: float = fixed(0.25, ge=0, finite=True, doc="initial added noise, in sigma0")
     extra_itrs: int = fixed(50, ge=1, doc="generations until the added noise is zero")
+
+    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
+        """Build the strategy; see `EvolutionAlgo`."""
+        settings: dict[str, Any] = {
+            "elite_frac": self.elite_frac,
+            "extra_std": self.extra_std,
+            "extra_itrs": self.extra_itrs,
+        }
+        return CEM(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
 
 
 @dataclass(eq=False)
 class OpenaiEsAlgo(EvolutionAlgo):
     """The strategy of Salimans et al. 2017: `rlpyt.es.OpenAIES`."""
-
-    Strategy = OpenAIES
 
     sigma0: float = fixed(0.1, gt=0, doc="std of parameters; 0.02 to 0.2")
     learning_rate: Scheduled[float] = scheduled(
@@ -274,6 +277,16 @@ class OpenaiEsAlgo(EvolutionAlgo):
         """Start the search; see `EvolutionAlgo`."""
         super().initialize(*args, **kwargs)
         self.follow("learning_rate", partial(setattr, self.strategy, "learning_rate"))
+
+    def make_strategy(self, x0: Array, popsize: int, seed: int) -> BaseES:
+        """Build the strategy; see `EvolutionAlgo`."""
+        settings: dict[str, Any] = {
+            "learning_rate": self.learning_rate,
+            "weight_decay": self.weight_decay,
+            "learning_rate_decay": self.learning_rate_decay,
+            "sigma_decay": self.sigma_decay,
+        }
+        return OpenAIES(x0, self.sigma0, popsize=popsize, seed=seed, **settings)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of `EvolutionAlgo`, and the learning rate before its decay."""
