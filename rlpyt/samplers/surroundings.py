@@ -197,7 +197,7 @@ class Surroundings:
         found = []
         with self._swapped():
             self._n_trials += 1
-            own = [x for x in ANEW if x not in self._changed and not (acting and x is TORCH)]
+            own = [] if acting else [x for x in ANEW if x not in self._changed]
             for setting in own:
                 ANEW[setting](self._n_trials)
             start = [
@@ -216,9 +216,9 @@ class Surroundings:
                     if setting in self._changed:
                         continue
                     if not unchanged:
-                        self._changed[setting] = new
+                        self._keep(setting, old)
                         found.append(setting.name)
-                    if not unchanged or setting in own:
+                    elif setting in own:
                         setting.set(old)
         self._warn(found, acting)
 
@@ -230,11 +230,19 @@ class Surroundings:
         """
         new = {setting: value for setting, value in changed.items() if setting not in self._changed}
         for setting, value in new.items():
-            if setting is NUMPY and _draws_lead(value, NUMPY.get()):
-                ANEW[NUMPY](0)
-            self._changed[setting] = setting.get()
-            setting.set(value)
+            self._keep(setting, value)
         self._warn([setting.name for setting in new], True)
+
+    def _keep(self, setting: Setting, old: Any) -> None:
+        """Keep the present value for environments, and put the trainer's in force again.
+
+        A generator that environments have drawn from does not go on from there: the trainer will
+        draw the same numbers. A seed stays in force.
+        """
+        if setting in (PYTHON, NUMPY) and _draws_lead(old, setting.get()):
+            ANEW[setting](0)
+        self._changed[setting] = setting.get()
+        setting.set(old)
 
     def _warn(self, found: list[str], acting: bool) -> None:
         if found and self._who:
@@ -289,17 +297,26 @@ class Surroundings:
 
 
 def _draws_lead(before: Any, after: Any) -> bool:
-    """Return True if numpy's generator gets from one state to the other by draws alone.
+    """Return True if a generator gets from one state to the other by draws alone.
 
-    A state has 624 words, which are replaced after as many draws. At most 100 rounds are tried.
+    Those of numpy and ``random`` have 624 words, which are replaced after as many draws. At most
+    100 rounds are tried.
     """
     generator = NUMPY_RANDOM.RandomState()
-    generator.set_state(before)
+    generator.set_state(("MT19937", *_words(before)))
+    words, _ = _words(after)
     for _ in range(100):
-        if np.array_equal(generator.get_state()[1], after[1]):
+        if np.array_equal(generator.get_state()[1], words):
             return True
         generator.bytes(4 * 624)
     return False
+
+
+def _words(state: Any) -> tuple[Any, int]:
+    """Return the words of a state, [624], and the position of the next one."""
+    if isinstance(state[0], str):  # numpy's
+        return state[1], int(state[2])
+    return np.array(state[1][:-1], np.uint32), state[1][-1]
 
 
 def mark_torch_seed() -> None:

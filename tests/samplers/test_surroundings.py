@@ -224,24 +224,61 @@ class Drawing(CountEnv):
         return super().step(action)
 
 
+class LateRewards(CountEnv):
+    """Draws rewards from numpy's global generator after its first steps, whose count is saved."""
+
+    n_steps = 0
+
+    def __init__(self, first=0, **kwargs):
+        super().__init__(**kwargs)
+        self.first = first
+
+    def step(self, action):
+        step, self.n_steps = super().step(action), self.n_steps + 1
+        return step if self.n_steps <= self.first else step._replace(reward=float(np.random.rand()))
+
+    def get_state(self):
+        return {"count": super().get_state(), "n_steps": self.n_steps}
+
+    def set_state(self, state):
+        super().set_state(state["count"])
+        self.n_steps = state["n_steps"]
+
+
 @pytest.mark.filterwarnings("ignore:.*random generator:UserWarning")
 @pytest.mark.parametrize("first", [0, LATE])
 def test_an_environment_that_draws_gets_other_numbers_than_the_trainer(tmp_path, first):
     Drawing.drawn = []
     trainer, _ = trained(tmp_path, n_itr=80, EnvCls=Drawing, first=first)
     assert len(Drawing.drawn) >= 2 * (80 * 8 - first)
-    # Those drawn before it is noticed that a late environment draws are the trainer's.
-    own = {x for drawn in Drawing.drawn[16 * bool(first) :] for x in drawn}
-    assert not own & {x for drawn in trainer for x in drawn[:2]}
+    own, trainers = ({x for both in drawn for x in both[:2]} for drawn in (Drawing.drawn, trainer))
+    assert len(trainers) == 2 * 80
+    # Those of one batch of 8 x 2 are the trainer's: that in which it is noticed.
+    assert len(own & trainers) <= 2 * 16
+
+
+@pytest.mark.filterwarnings("ignore:.*random generator:UserWarning")
+@pytest.mark.parametrize("first", [0, 18 * 8, 22 * 8])
+def test_a_run_with_an_environment_that_begins_to_draw_resumes_exactly(tmp_path, first):
+    kwargs = dict(EnvCls=LateRewards, first=first)
+    drawn, parameters = trained(tmp_path / "whole", 24, **kwargs)
+    begun, _ = trained(tmp_path / "parts", 20, **kwargs)
+    gone_on, others = trained(tmp_path / "parts", 24, resume=True, **kwargs)
+    assert begun + gone_on == drawn
+    assert all(map(torch.equal, parameters, others))
 
 
 def test_numbers_that_are_drawn_are_told_from_a_seed():
     for n in (0, 1, 500, 624, 625, 3000):
-        before = np.random.get_state()
+        before = np.random.get_state(), random.getstate()
         np.random.bytes(4 * n)
-        assert _draws_lead(before, np.random.get_state())
+        random.getrandbits(32 * n or 1)
+        assert _draws_lead(before[0], np.random.get_state())
+        assert _draws_lead(before[1], random.getstate())
         np.random.seed(n)
-        assert not _draws_lead(before, np.random.get_state())
+        random.seed(n)
+        assert not _draws_lead(before[0], np.random.get_state())
+        assert not _draws_lead(before[1], random.getstate())
 
 
 @pytest.mark.filterwarnings("ignore:.*random generator:UserWarning")
