@@ -235,6 +235,8 @@ TABLES: dict[str, list[Experiment]] = {
     "published": [
         *(_curve(f"ppo-{env}", f"train ppo {env}-v5 --steps 1000000", "PPO (on-policy)", 100_000)
           for env in ("HalfCheetah", "Hopper")),
+        *(_curve(f"ppo-{env}", f"train ppo {env}-v4 --steps 1000000", "PPO (on-policy)", 100_000)
+          for env in ("Walker2d", "Ant", "Humanoid")),
         *(_curve(f"sac-{env}-100k", f"train sac {env}-v5 --steps 100000", "SAC")
           for env in ("HalfCheetah", "Hopper")),
         *(_curve(f"sac-{env}-100k", f"train sac {env}-v4 --steps 100000", "SAC")
@@ -292,7 +294,6 @@ TABLES: dict[str, list[Experiment]] = {
             for game in MINATAR
             for algo, seeds in (("ppo", (*NEW_SEEDS, 113, 114)), ("pqn", REPORT_SEEDS),
                                 ("dqn", REPORT_SEEDS))
-            if algo != "dqn" or game in MINATAR[:2]
         ),
     ],
     "pendulum": [
@@ -521,7 +522,7 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "q-memory": ("Memory", ["r2d1-memory", "dqn-memory"]),
     "minatar": ("MinAtar", [f"{algo}-{game}" for game in MINATAR for algo in ("ppo", "pqn")]),
     "minatar-q": ("MinAtar, deep Q-learning",
-                  [f"{algo}-{game}" for game in MINATAR[:2] for algo in ("dqn", "pqn")]),
+                  [f"{algo}-{game}" for game in MINATAR for algo in ("dqn", "pqn")]),
     "q-pendulum": ("Pendulum, off-policy",
                    [f"{algo}-Pendulum" for algo in ("ddpg", "td3", "sac", "sac_v", "tqc")]),
     "async-cartpole": ("DQN on CartPole, in one process and asynchronous",
