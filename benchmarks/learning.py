@@ -500,6 +500,8 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     "pendulum": ("Pendulum", ["ppo-Pendulum"]),
     "memory": ("Memory", ["ppo-memory-lstm", "a2c-memory-lstm", "ppo-memory-ff", "a2c-memory-ff"]),
     "published-ppo": ("PPO on HalfCheetah and Hopper", ["ppo-HalfCheetah", "ppo-Hopper"]),
+    "published-ppo-v4": ("PPO on Walker2d, Ant and Humanoid",
+                         ["ppo-Walker2d", "ppo-Ant", "ppo-Humanoid"]),
     "published-crossq": (
         "SAC, CrossQ and XQC on HalfCheetah",
         ["sac-HalfCheetah-100k", "crossq-256-HalfCheetah", "xqc-256-HalfCheetah"],
@@ -514,6 +516,12 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
     ),
     "published-crossq-ant": ("SAC and CrossQ on Ant-v4", ["sac-Ant-100k", "crossq-256-Ant"]),
     "goals": ("FetchReach", ["sac-FetchReach-hindsight", "sac-FetchReach"]),
+    "untuned-text": ("Taxi and FrozenLake", ["ppo-Taxi", "dqn-Taxi", "ppo-FrozenLake"]),
+    "untuned-control": ("InvertedDoublePendulum and Reacher", [
+        f"{algo}-{env}" for env in ("InvertedDoublePendulum", "Reacher") for algo in ("ppo", "sac")
+    ]),
+    "held-noise": ("MountainCarContinuous, noise held and drawn anew",
+                   ["sac-held-MountainCarContinuous", "sac-MountainCarContinuous"]),
     "q-cartpole": ("Deep Q-learning on CartPole", [
         "dqn-CartPole", "ddqn-CartPole", "catdqn-CartPole", "rainbow-CartPole", "qrdqn-CartPole",
         "iqn-CartPole", "pqn-CartPole",
@@ -544,15 +552,17 @@ FIGURES: dict[str, tuple[str, list[str]]] = {
                          ["sac-Pendulum-earlier", "sac-bfloat16-Pendulum"]),
 }  # fmt: skip
 
-# Algorithms that share figures, each with a color of its own in all of them.
+# Algorithms that share figures, each with a color of its own in all of them. PPO, DQN and SAC have
+# three, since they are compared, too.
 FAMILIES = (
     ("ppo", "a2c", "vtrace", "impala", "r2d1"),
-    ("dqn", "ddqn", "catdqn", "rainbow", "qrdqn", "iqn", "pqn"),
-    ("sac", "td3", "ddpg", "sac_v", "crossq", "tqc", "xqc"),
+    ("qrdqn", "dqn", "ddqn", "catdqn", "rainbow", "iqn", "pqn"),
+    ("ddpg", "td3", "sac", "sac_v", "crossq", "tqc", "xqc"),
 )
 # Published curves that a figure shows beside those of its runs.
 BESIDE = {
     "published-ppo": ["PPO (on-policy)"],
+    "published-ppo-v4": ["PPO (on-policy)"],
     **{f"published-crossq{task}": ["CrossQ", "SAC", "XQC"] for task in ("", "-hopper")},
     **{f"published-crossq-{task}": ["CrossQ", "SAC"] for task in ("walker2d", "ant")},
 }
