@@ -55,7 +55,8 @@ class GymEnvWrapper(EnvLayer):
 
     Both interfaces are supported: ``reset`` returns (observation, info) or the observation,
     ``step`` five values or (observation, reward, done, info), where
-    ``info["TimeLimit.truncated"]`` means that a time limit ended the episode.
+    ``info["TimeLimit.truncated"]`` or a bool ``info["timeout"]`` means that a time limit ended the
+    episode.
 
     Args:
         env: environment of ``gymnasium``, of the old ``gym``, or any object with ``reset``,

@@ -24,9 +24,10 @@ _MISSING = object()
 MOST_REPORTED = 20  # keys of an environment that a warning names
 
 
+SAME = "Return the same kind of number in every step"
 FILL = (
-    ", or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{!r}: 0.0}}), which fills "
-    "in what is missing"
+    SAME + ", or wrap the environment in rlpyt.envs.gym.EnvInfoWrapper(env, {{{!r}: 0.0}}), which "
+    "fills in what is missing"
 )
 
 
@@ -60,7 +61,8 @@ class InfoSchema:
             if key in ignored:
                 continue
             if key in appended:
-                self._report(key, "is dropped: the field is reserved")
+                kept = f"env_info.{key} tells where step returned truncated"
+                self._report(key, "is dropped", kept)
             elif isinstance(value, Mapping):
                 self.fields[key] = InfoSchema(value, f"{name}_{key}")
             elif is_numeric(value):
@@ -123,14 +125,13 @@ class InfoSchema:
         except ValueError:  # an enumeration without a member 0
             return 0
 
-    def _report(self, key: Hashable, problem: str, remedy: str = "") -> None:
+    def _report(self, key: Hashable, problem: str, remedy: str = SAME) -> None:
         if key in self._reported or len(self._reported) >= MOST_REPORTED:
             return
         self._reported.add(key)
         rest = " Further keys are not reported." * (len(self._reported) == MOST_REPORTED)
         warnings.warn(
-            f"env_info: key {key!r} {problem}. Return the same kind of number in every step"
-            f"{remedy.format(key)}.{rest}",
+            f"env_info: key {key!r} {problem}. {remedy.format(key)}.{rest}",
             stacklevel=2,
         )
 

@@ -24,7 +24,8 @@ TRUNCATED = "TimeLimit.truncated"  # key of info: a time limit ended the episode
 class LegacyGymEnv(gymnasium.Env[Any, Any]):
     """Adapter around an environment of the old ``gym``.
 
-    A time limit reported by ``info["TimeLimit.truncated"]`` becomes truncation.
+    A time limit reported by ``info["TimeLimit.truncated"]``, or by a bool ``info["timeout"]``,
+    becomes truncation.
 
     Raises:
         AttributeError: the environment lacks a space.
@@ -91,7 +92,11 @@ def five_values(result: Any, env: object) -> tuple[Any, Any, bool, bool, Any]:
     observation, reward, done, info = result
     info = as_info(nt_to_dict(info), env)  # some return a named tuple
     done = as_flag("done", done, env)
-    truncated = done and bool(info.get(TRUNCATED, False))
+    limit = info.get(TRUNCATED, False)
+    if isinstance(info.get("timeout"), bool | np.bool_):  # as rlpyt's environments have it
+        limit = info.get(TRUNCATED, info["timeout"])
+        info = {key: value for key, value in info.items() if key != "timeout"}
+    truncated = done and bool(limit)
     return observation, reward, done and not truncated, truncated, info
 
 

@@ -65,7 +65,15 @@ class NewerEnv(OldEnv):
         return observation, reward, over and not truncated, truncated, info
 
 
-@pytest.mark.parametrize("OldCls", [OldEnv, NewerEnv])
+class OwnField(OldEnv):
+    """The field that rlpyt's algorithms read; no wrapper of a time limit."""
+
+    def step(self, action):
+        *step, info = super().step(action)
+        return *step, {"timeout": info["TimeLimit.truncated"]}
+
+
+@pytest.mark.parametrize("OldCls", [OldEnv, NewerEnv, OwnField])
 @pytest.mark.parametrize("last_action, timeout", [(0, True), (2, False)])
 def test_either_signature_runs_and_tells_time_limits(OldCls, last_action, timeout):
     with pytest.warns(UserWarning, match="old gym package.*shimmy"):

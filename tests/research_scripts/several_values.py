@@ -6,7 +6,7 @@ from common import PolicyAgent, PolicyModel, Walk
 from rlpyt.agents.base import AgentInputs, AgentStep
 from rlpyt.agents.pg.base import AgentInfo
 from rlpyt.algos.base import RlAlgorithm
-from rlpyt.algos.pg.base import OptInfo
+from rlpyt.algos.pg.base import OptInfo, PolicyGradientAlgo
 from rlpyt.algos.utils import discount_return
 from rlpyt.distributions.categorical import DistInfo
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -111,8 +111,16 @@ class TwoReturns(RlAlgorithm):
         return OptInfo(loss.item(), float(norm), 0.0, 0.0)
 
 
-def train(SamplerCls, agent):
-    algo = TwoReturns()
+class OfPolicyGradients(TwoReturns, PolicyGradientAlgo):
+    """The same from the base class of policy gradients, which checks agents."""
+
+    def initialize(self, agent, n_itr, batch_spec, *args, **kwargs):
+        self.clip_grad_norm, self.learning_rate = 1.0, 1e-3
+        PolicyGradientAlgo.initialize(self, agent, n_itr, batch_spec, *args, **kwargs)
+
+
+def train(SamplerCls, agent, AlgoCls=TwoReturns):
+    algo = AlgoCls()
     algo.lasts = []
     sampler = SamplerCls(Walk, {}, batch_T=5, batch_B=4, max_decorrelation_steps=0)
     affinity = dict(workers_cpus=[0, 1], set_affinity=False)
@@ -131,3 +139,4 @@ if __name__ == "__main__":
         serial = train(SerialSampler, make())
         for SamplerCls in (CpuSampler, GpuSampler):
             assert torch.allclose(train(SamplerCls, make()), serial, atol=1e-5)
+        assert torch.equal(train(SerialSampler, make(), OfPolicyGradients), serial)

@@ -75,17 +75,23 @@ class PolicyGradientAlgo(RlAlgorithm):
         """Build the optimizer.
 
         Raises:
-            TypeError, ValueError: see ``prepare``; the agent returns more than one value per state.
+            TypeError, ValueError: see ``prepare``; the agent returns more than one value per state,
+                and returns are not computed by an override.
         """
         agent_info = None if examples is None else examples.get("agent_info")
         value = getattr(agent_info, "value", 0)
-        if np.shape(value) != ():
+        if np.shape(value) != () and not self._reads_values_itself():
             raise ValueError(
                 "the agent's value must be one number per environment, shape [B], got "
                 f"{['B', *np.shape(value)]}. Squeeze the last dimension of the model's value head."
             )
         self.prepare(agent, n_itr, batch_spec, mid_batch_reset, world_size)
         self.optim_initialize(rank)
+
+    def _reads_values_itself(self) -> bool:
+        """Return True if returns are computed by a user's override, of any values."""
+        methods = type(self).optimize_agent, type(self).process_returns
+        return not all(method.__module__.startswith("rlpyt.") for method in methods)
 
     def prepare(
         self,
