@@ -155,6 +155,8 @@ class RlAlgorithm(Recorded):
         if self.compile_loss and self.compile is None:
             self.compile = "loss"
         checked_arguments(self.OptimCls, self.optim_kwargs)
+        if self.optim_kwargs is None:  # a mapping, as overrides of rlpyt's (2019) expect
+            self.optim_kwargs = {}
 
     # Settings.
 

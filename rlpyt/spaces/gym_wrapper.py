@@ -78,6 +78,7 @@ class GymSpaceWrapper(Space):
         self._parts: list[tuple[Any, GymSpaceWrapper]] = []  # (key, wrapper) of Dict and Tuple
         self.identity = self.revert_identity = False
         self.space: Any = space
+        self._gym_space = space  # its name in rlpyt of 2019, which agents read for the parts
         if isinstance(space, gym_spaces.Dict | gym_spaces.Tuple):
             self._wrap_parts(space, null_value, force_float32, flat)
             return

@@ -1,11 +1,12 @@
-"""R2D1 with a recurrent Q network of the project, prioritised by sequence."""
+"""R2D1 with network, replay and second optimizer of the project, prioritised by sequence."""
 
 import torch
 from common import Walk
 
 from rlpyt.agents.dqn.r2d1_agent import R2d1Agent
-from rlpyt.algos.dqn.r2d1 import R2D1
+from rlpyt.algos.dqn.r2d1 import R2D1, SamplesToBufferRnn
 from rlpyt.models.dqn.atari_r2d1_model import RnnState
+from rlpyt.replays.sequence.prioritized import PrioritizedSequenceReplayBuffer
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
@@ -32,8 +33,36 @@ class Agent(R2d1Agent):
         return dict(n_in=env_spaces.observation.shape[0], n_out=env_spaces.action.n)
 
 
-if __name__ == "__main__":
-    algo = R2D1(
+class OwnReplay(R2D1):
+    def initialize(self, *args, **kwargs):
+        super().initialize(*args, **kwargs)
+        self.second = self.OptimCls(self.agent.parameters(), lr=1e-4, **self.optim_kwargs)
+
+    def initialize_replay_buffer(self, examples, batch_spec, async_=False):
+        names = ("observation", "action", "reward", "done")
+        example = SamplesToBufferRnn(
+            **{name: examples[name] for name in names},
+            prev_rnn_state=examples["agent_info"].prev_rnn_state,
+        )
+        self.replay_buffer = PrioritizedSequenceReplayBuffer(
+            example=example,
+            size=self.replay_size,
+            B=batch_spec.B,
+            discount=self.discount,
+            n_step_return=self.n_step_return,
+            rnn_state_interval=self.store_rnn_state_interval,
+            batch_T=self.batch_T + self.warmup_T,
+            alpha=self.pri_alpha,
+            beta=self.pri_beta_init,
+            default_priority=self.default_priority,
+            input_priorities=self.input_priorities,
+            input_priority_shift=self.input_priority_shift,
+        )
+        return self.replay_buffer
+
+
+def train(AlgoCls):
+    algo = AlgoCls(
         batch_T=4, batch_B=4, warmup_T=2, store_rnn_state_interval=2, replay_size=400,
         min_steps_learn=80, replay_ratio=1, n_step_return=2, prioritized_replay=True,
         input_priorities=False,
@@ -43,5 +72,14 @@ if __name__ == "__main__":
         agent=Agent(ModelCls=RecurrentQ),
         sampler=SerialSampler(Walk, {}, batch_T=10, batch_B=2),
         n_steps=200,
+        seed=1,
     ).train()
     assert algo.update_counter > 0
+    return algo
+
+
+if __name__ == "__main__":
+    plain, own = train(R2D1), train(OwnReplay)
+    assert own.second.defaults["eps"] == plain.optimizer.defaults["eps"] == 1e-3
+    weights = [algo.agent.model.state_dict().values() for algo in (plain, own)]
+    assert all(map(torch.equal, *weights))

@@ -430,3 +430,8 @@ def test_elements_of_run_time_types_cross_to_another_process():
     sample = pickle.loads(done.stdout)
     assert type(sample) is type(wrapper.null_value())
     assert_equal_leaves(sample, wrapper.sample())
+
+
+def test_the_gymnasium_space_has_its_name_of_rlpyt():
+    space = G.Dict({"image": G.Box(0, 1, (2, 3)), "count": G.Discrete(4)})
+    assert GymSpaceWrapper(space)._gym_space is space

@@ -88,21 +88,17 @@ class DQN(ReplayAlgo):
     recorded_fields: ClassVar[tuple[str, ...]] = ("q",)
     opt_info_fields: ClassVar[tuple[str, ...]] = (*OptInfo._fields, *recorded_fields)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # With sparse rewards, bright images and Adam's default epsilon, the first updates of a bias
+        # can switch off all units of a layer permanently (observed on Pong).
+        if is_optimizer(self.OptimCls, torch.optim.Adam, torch.optim.AdamW):
+            self.optim_kwargs = {"eps": self.adam_eps, **(self.optim_kwargs or {})}
+
     @property
     def first_priority(self) -> float:
         """Return the priority of the first samples: by default the largest error of its loss."""
         return float(self.default_priority or self.delta_clip or 1)
-
-    def optimizer_arguments(self) -> dict[str, Any]:
-        """Return ``optim_kwargs``, with a large default epsilon for Adam.
-
-        With sparse rewards, bright images and Adam's default epsilon, the first updates of a bias
-        can switch off all units of a layer permanently (observed on Pong).
-        """
-        arguments = super().optimizer_arguments()
-        if is_optimizer(self.OptimCls, torch.optim.Adam, torch.optim.AdamW):
-            arguments.setdefault("eps", self.adam_eps)
-        return arguments
 
     @property
     def adam_eps(self) -> float:

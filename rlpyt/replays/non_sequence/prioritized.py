@@ -17,7 +17,7 @@ class PrioritizedReplay(ReplayBuffer):
     Args:
         alpha: exponent of priorities; 0: uniform sampling.
         beta: exponent of importance weights; see ``set_beta``.
-        default_priority: priority of new samples.
+        default_priority: priority of new samples; ``None``: 1, as algorithms begin that raise it.
         unique: True to draw no row twice in a batch.
         input_priorities: True if new samples may have priorities (``PrioritiesSamplesToBuffer``).
         input_priority_shift: number of rows (for sequences, of multiples of ``rnn_state_interval``)
@@ -31,12 +31,13 @@ class PrioritizedReplay(ReplayBuffer):
         self,
         alpha: float = 0.6,
         beta: float = 0.4,
-        default_priority: float = 1,
+        default_priority: float | None = 1,
         unique: bool = False,
         input_priorities: bool = False,
         input_priority_shift: int = 0,
         **kwargs: Any,
     ) -> None:
+        default_priority = 1 if default_priority is None else default_priority
         settings = PrioritySettings(
             alpha, beta, default_priority, unique, input_priorities, input_priority_shift
         )
