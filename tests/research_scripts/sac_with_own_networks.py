@@ -1,13 +1,16 @@
-"""SAC with a policy and critics of the project, and an action prior."""
+"""SAC with a policy and critics of the project, an action prior, and critics read by name."""
 
+import gymnasium
 import torch
+from gymnasium.wrappers import RescaleAction
 
 from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.algos.qpg.sac import SAC
-from rlpyt.envs.gym import make as gym_make
+from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl
 from rlpyt.samplers.serial.sampler import SerialSampler
+from rlpyt.utils.buffer import buffer_to
 from rlpyt.utils.tensor import infer_leading_dims, restore_leading_dims
 
 
@@ -33,10 +36,26 @@ class Critic(torch.nn.Module):
         return restore_leading_dims(self.net(x).squeeze(-1), lead_dim, T, B)
 
 
-if __name__ == "__main__":
-    agent = SacAgent(
+class NamedCritics(SacAgent):
+    """Evaluates each critic by the name that rlpyt's agent has for it."""
+
+    def q(self, observation, prev_action, prev_reward, action):
+        inputs = buffer_to((observation, prev_action, prev_reward, action), device=self.device)
+        return self.q1_model(*inputs), self.q2_model(*inputs)
+
+    def target_q(self, observation, prev_action, prev_reward, action):
+        inputs = buffer_to((observation, prev_action, prev_reward, action), device=self.device)
+        return self.target_q1_model(*inputs), self.target_q2_model(*inputs)
+
+    def load_state_dict(self, state_dict):
+        for name in ("q1_model", "q2_model", "target_q1_model", "target_q2_model", "model"):
+            getattr(self, name).load_state_dict(state_dict[name])
+
+
+def train(AgentCls, QModelCls, action_prior):
+    agent = AgentCls(
         ModelCls=Policy,
-        QModelCls=Critic,
+        QModelCls=QModelCls,
         model_kwargs=dict(hidden_sizes=(16,)),
         q_model_kwargs=dict(hidden_sizes=[16, 16]),
         pretrain_std=1,
@@ -46,9 +65,30 @@ if __name__ == "__main__":
         replay_size=int(1e3),
         batch_size=16,
         replay_ratio=4,
-        action_prior="gaussian",
+        action_prior=action_prior,
         bootstrap_timelimit=1,
     )
-    sampler = SerialSampler(gym_make, dict(id="Pendulum-v1"), batch_T=1, batch_B=1)
-    MinibatchRl(algo=algo, agent=agent, sampler=sampler, n_steps=100).train()
+    sampler = SerialSampler(bounded, {}, batch_T=1, batch_B=1)
+    MinibatchRl(algo=algo, agent=agent, sampler=sampler, n_steps=100, seed=1).train()
     assert algo.update_counter > 0
+    return agent
+
+
+def bounded():
+    return GymEnvWrapper(RescaleAction(gymnasium.make("Pendulum-v1"), -1.0, 1.0))
+
+
+if __name__ == "__main__":
+    train(SacAgent, Critic, "gaussian")
+    for QModelCls in (Critic, None):
+        one, other = (train(A, QModelCls, "uniform") for A in (SacAgent, NamedCritics))
+        weights = [a.model.state_dict().values() for a in (one, other)]
+        assert all(torch.allclose(x, y, atol=1e-6) for x, y in zip(*weights))
+    # Read before training, critics are modules of their own.
+    agent = NamedCritics(model_kwargs=dict(hidden_sizes=[8]), q_model_kwargs=dict(hidden_sizes=[8]))
+    agent.initialize(bounded().spaces)
+    state = {k: {n: x + 1 for n, x in v.items()} for k, v in agent.state_dict().items()}
+    agent.load_state_dict(state)
+    assert all(
+        torch.equal(x, state[k][n]) for k, v in agent.state_dict().items() for n, x in v.items()
+    )

@@ -235,7 +235,7 @@ class QpgAgent(BaseAgent):
         return Ensemble(make, self.n_critics)
 
     def _separate_critics(self) -> None:
-        """Make each critic, and its target, a model of its own with an output of its own.
+        """Make each critic, and its target, a model of its own.
 
         Raises:
             RuntimeError: the critics are wrapped for ``torch.distributed``.
@@ -246,16 +246,14 @@ class QpgAgent(BaseAgent):
                 "asks for the parameters of each needs one rank, or an agent with two critics."
             )
         for name, network in self._networks().items():
-            if not name.endswith("q_model") or getattr(network, "join", None) is tuple:
+            if not name.endswith("q_model") or isinstance(network, Ensemble):
                 continue
-            if not isinstance(network, Ensemble):
-                make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
-                members = split_members(network, self.n_critics or 1)
-                with undisturbed():
-                    separate = Ensemble(make, len(members)).to(self.device)
-                join_members(separate, members)
-                setattr(self, name, separate if name == "q_model" else self._target_of(separate))
-            getattr(self, name).join = tuple
+            make = partial(self._build, self.QModelCls, self.q_model_kwargs, "q_model_kwargs")
+            members = split_members(network, self.n_critics or 1)
+            with undisturbed():
+                separate = Ensemble(make, len(members)).to(self.device)
+            join_members(separate, members)
+            setattr(self, name, separate if name == "q_model" else self._target_of(separate))
         self._share_statistics()
 
     def _build_model(self) -> Any:

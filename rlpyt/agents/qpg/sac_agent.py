@@ -3,6 +3,7 @@
 import math
 from collections import namedtuple
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -26,6 +27,7 @@ from rlpyt.spaces.base import Space
 from rlpyt.utils.buffer import Arrays, Tensors
 from rlpyt.utils.checks import check_range, warn_without, whole_number
 from rlpyt.utils.collections import namedarraytuple
+from rlpyt.utils.old_names import AssignableProperty
 
 AgentInfo = namedarraytuple("AgentInfo", ["dist_info"])  # before squashing, in units of [-1, 1]
 AgentInfoRnn = namedarraytuple("AgentInfoRnn", ["dist_info", "prev_rnn_state"])
@@ -237,6 +239,27 @@ class SacAgent(QpgAgent):
         """Return the parameters of the second critic; see `_member_parameters`."""
         return self._member_parameters(1)
 
+    # Networks of rlpyt's agent, which subclasses read or replace.
+    q1_model = AssignableProperty(lambda agent: agent._critic_model("q_model", 0))
+    q2_model = AssignableProperty(lambda agent: agent._critic_model("q_model", 1))
+    target_q1_model = AssignableProperty(lambda agent: agent._critic_model("target_q_model", 0))
+    target_q2_model = AssignableProperty(lambda agent: agent._critic_model("target_q_model", 1))
+
+    def _critic_model(self, name: str, i: int) -> Any:
+        """Return one of several critics; they are separate from then on, as for its parameters.
+
+        With one optimizer for all, it is a function of the network's inputs.
+
+        Raises:
+            AttributeError: the agent has not been initialized, or has no targets.
+        """
+        if getattr(self, name) is None:
+            raise AttributeError(f"{type(self).__name__} has no {name}.")
+        if self.n_joined is not None and not self.has_joint_optimizer:
+            self._separate_critics()
+        network = unwrap_ddp(getattr(self, name))
+        return network.members[i] if isinstance(network, Ensemble) else partial(network, member=i)
+
     def _member_parameters(self, i: int) -> Iterator[torch.Tensor]:
         """Return the parameters of a critic, or views of them if one optimizer trains all critics.
 
@@ -245,6 +268,9 @@ class SacAgent(QpgAgent):
         """
         if not self.has_joint_optimizer:
             self._separate_critics()
+            for network in (self.q_model, self.target_q_model):
+                if network is not None:
+                    network.join = tuple
         critics = unwrap_ddp(self.q_model)
         if isinstance(critics, Ensemble):
             return iter(critics.members[i].parameters())

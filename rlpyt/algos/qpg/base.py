@@ -22,6 +22,8 @@ from rlpyt.replays.batch import PrioritizedTransitions, Transitions
 from rlpyt.utils.buffer import buffer_func, leaves_of
 from rlpyt.utils.collections import NamedArrayTuple
 
+VALUES = ("q", "target_q", "q_at_mu", "target_q_at_mu")  # methods of agents, of all critics
+
 
 class QpgAlgo(ReplayAlgo):
     """Base class of off-policy actor-critic algorithms (DDPG, TD3, SAC).
@@ -71,7 +73,20 @@ class QpgAlgo(ReplayAlgo):
             )
         self.steps = {}
         self.agent.has_joint_optimizer = True
+        critics = (getattr(self.agent, name, None) for name in VALUES)
+        if not all(getattr(q, "__module__", "rlpyt.").startswith("rlpyt.") for q in critics):
+            self.forward = self._forward_of_overrides  # type: ignore[method-assign]
         super().optim_initialize(rank)
+
+    def _forward_of_overrides(self, network: Any, *inputs: Any) -> Any:
+        """Return the outputs of a network; those of an agent's own `q` may be a tuple of critics.
+
+        So they were in rlpyt (2019).
+        """
+        output = super().forward(network, *inputs)
+        if network.__name__ in VALUES and isinstance(output, tuple):
+            return torch.stack(output)
+        return output
 
     def _all_steps(self) -> list[GradientStep]:
         return [*self.steps.values()]
