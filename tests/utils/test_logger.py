@@ -494,3 +494,19 @@ def test_the_table_on_the_terminal_is_that_of_the_current_logger(fresh_logger, c
     assert logger.table_printer.headers == ["Loss"] and "0.5" in capsys.readouterr().out
     with pytest.raises(AttributeError, match="'table_printers'"):
         _ = logger.table_printers
+
+
+def test_a_function_in_the_place_of_record_tabular_gets_every_column(monkeypatch):
+    """So projects send columns to a tracker."""
+    original, seen = logger.record_tabular, {}
+
+    def record(key, value, *args, **kwargs):
+        original(key, value, *args, **kwargs)
+        seen[logger._tabular_prefix_str + key] = value
+
+    monkeypatch.setattr(logger, "record_tabular", record)
+    with logger.use(Logger()), logger.tabular_prefix("Training/"):
+        logger.record_tabular("Loss", 1.0)
+        logger.record_tabular_misc_stat("Return", [2.0, 4.0])
+        row = logger.dump_tabular()
+    assert seen == row and len(row) == 6 and row["Training/ReturnMax"] == 4.0

@@ -3,7 +3,7 @@
 import copy
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -116,7 +116,13 @@ class Logger:
         """
         self._record(str(key), val)
 
-    def record_tabular_misc_stat(self, key: str, values: Any, placement: str = "back") -> None:
+    def record_tabular_misc_stat(
+        self,
+        key: str,
+        values: Any,
+        placement: str = "back",
+        record: Callable[[str, Any], None] | None = None,
+    ) -> None:
         """Set five columns that describe a set of numbers, all NaN when it is empty.
 
         The columns are ``<key>Average``, ``<key>Std`` (of the population), ``<key>Median``,
@@ -126,6 +132,7 @@ class Logger:
             key: name of the quantity.
             values: numbers, in a sequence, array or tensor of any shape.
             placement: "back", or "front" for ``Average<key>`` ...
+            record: function that sets a column; ``None``: that of ``record_tabular``.
 
         Raises:
             TypeError: ``values`` are not numbers.
@@ -135,8 +142,9 @@ class Logger:
             raise ValueError(f"placement must be 'back' or 'front', got {placement!r}.")
         if self._disabled or self._tabular_disabled:
             return
+        record = record or self._record
         for name, value in statistics(key, values).items():
-            self._record(key + name if placement == "back" else name + key, value)
+            record(key + name if placement == "back" else name + key, value)
 
     def dump_tabular(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Write the current row to all outputs, start a new one, and return the written row.

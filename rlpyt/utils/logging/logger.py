@@ -72,6 +72,8 @@ def __getattr__(name: str) -> Any:
         return _current.table_printer
     if name in _OLD_NAMES:
         return getattr(_current, _OLD_NAMES[name])
+    if name in ("_prefix_str", "_tabular_prefix_str"):
+        return "".join(getattr(_current, name.replace("_str", "es")))
     if name == "_tf_summary_writer":
         return _current.get_tf_summary_writer()
     raise AttributeError(f"module {__name__} has no attribute {name!r}.")
@@ -98,7 +100,18 @@ prefix = _of_current(Logger.prefix)
 set_disable_prefix = _of_current(Logger.set_disable_prefix)
 get_disable_prefix = _of_current(Logger.get_disable_prefix)
 record_tabular = _of_current(Logger.record_tabular)
-record_tabular_misc_stat = _of_current(Logger.record_tabular_misc_stat)
+_record_tabular = record_tabular
+
+
+def record_tabular_misc_stat(key: str, values: Any, placement: str = "back") -> None:
+    """Set five columns; see `Logger.record_tabular_misc_stat`.
+
+    A function that was assigned to ``record_tabular`` in this module gets them, as in rlpyt.
+    """
+    own = None if record_tabular is _record_tabular else record_tabular
+    _current.record_tabular_misc_stat(key, values, placement, own)
+
+
 dump_tabular = _of_current(Logger.dump_tabular)
 push_tabular_prefix = _of_current(Logger.push_tabular_prefix)
 pop_tabular_prefix = _of_current(Logger.pop_tabular_prefix)
