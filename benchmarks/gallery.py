@@ -65,8 +65,21 @@ TASKS = (
     Task("Pendulum", "tqc-Pendulum", "q-pendulum", 200),
     Task("LunarLander", "ppo-LunarLander", "box2d"),
     Task("BipedalWalker", "ppo-BipedalWalker", "box2d", 800),
+    Task("MountainCarContinuous", "sac-held-MountainCarContinuous", "held-noise", 300),
+    Task("InvertedDoublePendulum", "sac-InvertedDoublePendulum", "untuned-control", 300),
+    Task("Reacher", "sac-Reacher", "untuned-control", 150),
+    Task("HalfCheetah", "ppo-HalfCheetah", "published-ppo", 300),
     Task("Hopper", "ppo-Hopper", "published-ppo", 300),
+    Task("Walker2d", "ppo-Walker2d", "published-ppo-v4", 300),
+    Task("Ant", "ppo-Ant", "published-ppo-v4", 200),
+    Task("FetchReach", "sac-FetchReach-hindsight", "goals", 150),
+    Task("Taxi", "ppo-Taxi", "untuned-text", 60),
+    Task("FrozenLake", "ppo-FrozenLake", "untuned-text", 100),
+    Task("MinAtar Asterix", "pqn-Asterix", "minatar"),
     Task("MinAtar Breakout", "ppo-Breakout", "minatar"),
+    Task("MinAtar Freeway", "pqn-Freeway", "minatar"),
+    Task("MinAtar Seaquest", "pqn-Seaquest", "minatar"),
+    Task("MinAtar SpaceInvaders", "pqn-SpaceInvaders", "minatar"),
 )
 
 
