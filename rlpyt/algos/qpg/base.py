@@ -84,7 +84,7 @@ class QpgAlgo(ReplayAlgo):
         So they were in rlpyt (2019).
         """
         output = super().forward(network, *inputs)
-        if network.__name__ in VALUES and isinstance(output, tuple):
+        if getattr(network, "__name__", "") in VALUES and isinstance(output, tuple):
             return torch.stack(output)
         return output
 

@@ -6,6 +6,7 @@ from torch import nn
 
 from rlpyt.agents.base import AgentInputs
 from rlpyt.agents.qpg.base import NetworkInputs
+from rlpyt.agents.qpg.sac_agent import SacAgent
 from rlpyt.algos.dqn.losses import sequence_priority
 from rlpyt.algos.qpg.ddpg import DDPG
 from rlpyt.algos.qpg.sac import SAC
@@ -192,6 +193,25 @@ def test_losses_of_other_memories_are_those_of_stepping(memory):
     own = losses_of(algo, "sac", algo.steps_of(batch, *SAC.evaluated))
     for a, b in zip(own, losses_of(algo, "sac", steps), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.* has no effect")
+@pytest.mark.parametrize("kwargs", [GRU, NARROW], ids=["memory", "no memory"])
+def test_critics_in_a_tuple_of_an_override_have_the_same_losses(kwargs):
+    class InTuples(SacAgent):
+        def q(self, *inputs):
+            return tuple(super().q(*inputs))
+
+        def target_q(self, *inputs):
+            return tuple(super().target_q(*inputs))
+
+    found = []
+    for AgentCls in (SacAgent, InTuples):
+        algo = algo_of("sac")
+        batch = drawn(algo, AgentCls(model_kwargs=kwargs, q_model_kwargs=kwargs))
+        found.append(losses_of(algo, "sac", algo.steps_of(batch, *SAC.evaluated)))
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
 
 
 def test_losses_of_hybrid_masked_actions_are_those_of_stepping():
