@@ -1,11 +1,15 @@
 """SAC with a policy and critics of the project, an action prior, and critics read by name."""
 
+import copy
+
 import gymnasium
 import torch
 from gymnasium.wrappers import RescaleAction
 
-from rlpyt.agents.qpg.sac_agent import SacAgent
+from rlpyt.agents.base import AgentStep, RecurrentAgentMixin
+from rlpyt.agents.qpg.sac_agent import AgentInfoRnn, SacAgent
 from rlpyt.algos.qpg.sac import SAC
+from rlpyt.distributions.gaussian import DistInfoStd
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -52,6 +56,55 @@ class NamedCritics(SacAgent):
             getattr(self, name).load_state_dict(state_dict[name])
 
 
+class SomeLayers(SacAgent):
+    """Trains the critics' last layers only, and draws actions itself."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.min_itr_learn = 0  # from the algorithm
+
+    def q1_parameters(self):
+        return [p for name, p in self.q1_model.named_parameters() if "0." not in name]
+
+    def q2_parameters(self):
+        return [p for name, p in self.q2_model.named_parameters() if "0." not in name]
+
+    def pi(self, observation, prev_action, prev_reward):
+        inputs = buffer_to((observation, prev_action, prev_reward), device=self.device)
+        dist_info = DistInfoStd(*self.model(*inputs))
+        return *self.distribution.sample_loglikelihood(dist_info), dist_info
+
+    def _build_critics(self):
+        critics = super()._build_critics()
+        self.at_first = copy.deepcopy(critics.state_dict())
+        return critics
+
+
+class Memory(RecurrentAgentMixin, SacAgent):
+    """Keeps the state of a policy of the project in a step of its own."""
+
+    def step(self, observation, prev_action, prev_reward):
+        mean, log_std, state = self.model(observation, self.prev_rnn_state)
+        previous = torch.zeros_like(state) if self.prev_rnn_state is None else self.prev_rnn_state
+        dist_info = DistInfoStd(mean=mean, log_std=log_std)
+        action = self.distribution.sample(dist_info)
+        self.advance_rnn_state(state)
+        return AgentStep(action, AgentInfoRnn(dist_info, previous.transpose(0, 1)))
+
+
+class RecurrentPolicy(torch.nn.Module):
+    def __init__(self, observation_shape, hidden_sizes, action_size):
+        super().__init__()
+        self.gru = torch.nn.GRU(observation_shape[0], 8)
+        self.head = torch.nn.Linear(8, 2 * action_size)
+
+    def forward(self, observation, init_rnn_state):
+        lead_dim, T, B, _ = infer_leading_dims(observation, 1)
+        x, state = self.gru(observation.view(T, B, -1), init_rnn_state)
+        mean, log_std = self.head(x.view(T * B, -1)).chunk(2, dim=-1)
+        return *restore_leading_dims((mean, log_std), lead_dim, T, B), state
+
+
 def train(AgentCls, QModelCls, action_prior):
     agent = AgentCls(
         ModelCls=Policy,
@@ -92,3 +145,18 @@ if __name__ == "__main__":
     assert all(
         torch.equal(x, state[k][n]) for k, v in agent.state_dict().items() for n, x in v.items()
     )
+    # The parameters that an agent chooses are trained, and no others.
+    agent = train(SomeLayers, None, "uniform")
+    now, before = agent.state_dict(), agent.at_first
+    for i in range(2):
+        for name, x in now[f"q{i + 1}_model"].items():
+            assert torch.equal(x, before[name][i].reshape(x.shape)) == ("0." in name)
+    # A recurrent agent with a step of its own needs no memory of ours.
+    agent = Memory(
+        ModelCls=RecurrentPolicy, QModelCls=Critic, q_model_kwargs=dict(hidden_sizes=[8])
+    )
+    sampler = SerialSampler(bounded, {}, batch_T=4, batch_B=2)
+    sampler.initialize(agent, seed=1)
+    agent.sample_mode(0)
+    samples, _ = sampler.obtain_samples(0)
+    assert samples.agent.agent_info.prev_rnn_state[1:].abs().sum() > 0

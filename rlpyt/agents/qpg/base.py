@@ -185,7 +185,8 @@ class QpgAgent(BaseAgent):
                 "held only for actions that are a single Box. Leave it out."
             )
         super().initialize(env_spaces, share_memory, **kwargs)
-        if self.recurrent and getattr(self.model, "recurrent_layer", None) is None:
+        with_layer = getattr(self.model, "recurrent_layer", None) is not None
+        if self.recurrent and not (with_layer or self._overrides("step")):
             raise ValueError(
                 f"{type(self.model).__name__} must have a recurrent_layer, since "
                 f"{type(self).__name__} is recurrent, got none. Pass model_kwargs="
@@ -382,6 +383,10 @@ class QpgAgent(BaseAgent):
     def min_itr_learn(self) -> int:
         """Return the iteration at which learning starts."""
         return int(self.settings["min_itr_learn"][0])
+
+    @min_itr_learn.setter
+    def min_itr_learn(self, value: int) -> None:
+        self.give_min_itr_learn(value)
 
     # Networks by name.
 

@@ -1,9 +1,10 @@
 """Base class of DDPG, TD3 and SAC: critics and a policy, and their optimizers."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ class QpgAlgo(ReplayAlgo):
     bootstrap_timelimit: bool
     policy_update_interval: int
 
-    steps: dict[str, GradientStep]
+    steps: Mapping[str, GradientStep] = MappingProxyType({})  # none with a user's optimizers
     divisor: Any = 1.0
     atoms: torch.Tensor
     skips_policy = False
@@ -73,8 +74,7 @@ class QpgAlgo(ReplayAlgo):
             )
         self.steps = {}
         self.agent.has_joint_optimizer = True
-        critics = (getattr(self.agent, name, None) for name in VALUES)
-        if not all(getattr(q, "__module__", "rlpyt.").startswith("rlpyt.") for q in critics):
+        if any(is_override(getattr(self.agent, name, None)) for name in VALUES):
             self.forward = self._forward_of_overrides  # type: ignore[method-assign]
         super().optim_initialize(rank)
 
@@ -127,13 +127,14 @@ class QpgAlgo(ReplayAlgo):
     def add_step(self, name: str, networks: Sequence[ParameterGroup]) -> None:
         """Add an optimizer of these networks, with the learning rates that they name."""
         rates = dict.fromkeys(network.rate for network in networks)
-        step = self.steps[name] = self.StepCls(
+        step = self.StepCls(
             networks,
             self.OptimCls,
             {rate: getattr(self, rate) for rate in rates},
             self.optimizer_arguments(),
             self.clip_grad_norm,
         )
+        self.steps = {**self.steps, name: step}
         for rate in rates:
             self.follow(rate, partial(step.set_learning_rate, rate))
 
@@ -225,6 +226,11 @@ class QpgAlgo(ReplayAlgo):
         """Load a state from ``optim_state_dict``."""
         for step in self.steps.values():
             step.load_state_dicts(state_dict)
+
+
+def is_override(method: Any) -> bool:
+    """Return True if an agent's method is not that of a ready one; ``None``: it has none."""
+    return not getattr(method, "__module__", "rlpyt.").startswith("rlpyt.")
 
 
 def joined(first: Any, second: Any) -> Any:

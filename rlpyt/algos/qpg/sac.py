@@ -18,7 +18,7 @@ from rlpyt.agents.base import BaseAgent
 from rlpyt.agents.qpg.parts import Draw
 from rlpyt.algos.optim import RATE, ParameterGroup, mean_over_ranks
 from rlpyt.algos.optim_state import join_members, split_members
-from rlpyt.algos.qpg.base import QpgAlgo, frozen, joined
+from rlpyt.algos.qpg.base import QpgAlgo, frozen, is_override, joined
 from rlpyt.algos.qpg.critic_outputs import outputs_of
 from rlpyt.algos.qpg.losses import expected_value, standard_normal_logli
 from rlpyt.algos.replay import SamplesToBuffer, subsample
@@ -263,14 +263,21 @@ class SAC(QpgAlgo):
         return networks
 
     def _critics(self) -> list[ParameterGroup]:
-        """Return one group for critics in a single module, else one per `Ensemble` member."""
+        """Return one group for critics in a single module, else one per `Ensemble` member.
+
+        An agent's own ``q1_parameters`` and ``q2_parameters`` choose what is trained, as in rlpyt.
+        """
         agent, rate = self.agent, self._rate("q_learning_rate")
+        methods: list[Any] = [getattr(agent, f"q{i}_parameters", None) for i in (1, 2)]
+        chosen = {i: own for i, own in enumerate(methods) if is_override(own)}
+        if chosen:
+            agent._separate_critics()
         critics = unwrap_ddp(agent.q_model)
         if not isinstance(critics, Ensemble):
             return [self.network("q", critics, agent.q_parameters(), agent.n_joined, rate)]
         return [
-            self.network(f"q{i}", member, member.parameters(), rate=rate)
-            for i, member in enumerate(critics.members, 1)
+            self.network(f"q{i + 1}", member, chosen.get(i, member.parameters)(), rate=rate)
+            for i, member in enumerate(critics.members)
         ]
 
     _log_alpha: ClassVar[Any] = OldName("log_alpha")
@@ -463,7 +470,8 @@ class SAC(QpgAlgo):
             [B, A], else ``None``, without gradient.
         """
         inputs = samples.agent_inputs
-        action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
+        by_score = () if self.reparameterize else (False,)
+        action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, *by_score)
         cost = self._policy_cost(inputs, action, log_pi)
         loss = cost.mean()
         if isinstance(action, Draw):

@@ -115,7 +115,8 @@ class SAC_V(SAC):
             gradient.
         """
         inputs = samples.agent_inputs
-        action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, self.reparameterize)
+        by_score = () if self.reparameterize else (False,)
+        action, log_pi, dist_info = self.forward(self.agent.pi, *inputs, *by_score)
         self.record(entropy=-log_pi)
         cost = self._policy_cost(inputs, action, log_pi)
         v = self.forward(self.agent.v, *inputs)
