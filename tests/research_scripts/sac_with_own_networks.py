@@ -6,10 +6,10 @@ import gymnasium
 import torch
 from gymnasium.wrappers import RescaleAction
 
-from rlpyt.agents.base import AgentStep, RecurrentAgentMixin
+from rlpyt.agents.base import AgentStep, BaseAgent, RecurrentAgentMixin
 from rlpyt.agents.qpg.sac_agent import AgentInfoRnn, SacAgent
 from rlpyt.algos.qpg.sac import SAC
-from rlpyt.distributions.gaussian import DistInfoStd
+from rlpyt.distributions.gaussian import DistInfoStd, Gaussian
 from rlpyt.envs.gym import GymEnvWrapper
 from rlpyt.models.mlp import MlpModel
 from rlpyt.runners.minibatch_rl import MinibatchRl
@@ -92,6 +92,41 @@ class Memory(RecurrentAgentMixin, SacAgent):
         return AgentStep(action, AgentInfoRnn(dist_info, previous.transpose(0, 1)))
 
 
+class OwnCritics(SacAgent):
+    """Builds its critics past the ready agent's initialize."""
+
+    def initialize(self, env_spaces, share_memory=False, global_B=1, env_ranks=None):
+        BaseAgent.initialize(self, env_spaces, share_memory, global_B=global_B, env_ranks=env_ranks)
+        for name in ("q1_model", "q2_model", "target_q1_model", "target_q2_model"):
+            setattr(self, name, Critic(**self.env_model_kwargs, hidden_sizes=[8]))
+        size = self.env_model_kwargs["action_size"]
+        self.distribution = Gaussian(dim=size, squash=self.action_squash)
+
+
+class FourOptimizers(SAC):
+    """Has rlpyt's optimizers, and an update of its own."""
+
+    def optim_initialize(self, rank=0):
+        agent, self._log_alpha = self.agent, torch.zeros(1, requires_grad=True)
+        parameters = dict(
+            pi=agent.pi_parameters(),
+            q1=agent.q1_parameters(),
+            q2=agent.q2_parameters(),
+            alpha=[self._log_alpha],
+        )
+        for name, own in parameters.items():
+            optimizer = self.OptimCls([*own], lr=self.learning_rate, **self.optim_kwargs)
+            setattr(self, f"{name}_optimizer", optimizer)
+
+    def optimize_agent(self, itr, samples=None, sampler_itr=None):
+        for name in ("pi", "q1", "q2", "alpha"):
+            optimizer = getattr(self, f"{name}_optimizer")
+            optimizer.zero_grad()
+            sum((p - 1).pow(2).sum() for p in optimizer.param_groups[0]["params"]).backward()
+            optimizer.step()
+        return self.empty_opt_info()
+
+
 class RecurrentPolicy(torch.nn.Module):
     def __init__(self, observation_shape, hidden_sizes, action_size):
         super().__init__()
@@ -160,3 +195,33 @@ if __name__ == "__main__":
     agent.sample_mode(0)
     samples, _ = sampler.obtain_samples(0)
     assert samples.agent.agent_info.prev_rnn_state[1:].abs().sum() > 0
+    # Critics that the project has built are saved, loaded, followed by targets, and change modes.
+    agent = OwnCritics(model_kwargs=dict(hidden_sizes=[8]))
+    agent.initialize(bounded().spaces)
+    agent.train_mode(1)
+    assert agent.q1_model.training and agent.q2_model.training
+    agent.sample_mode(1)
+    assert not agent.q1_model.training and agent.distribution.std is None
+    agent.update_target(1.0)
+    state = agent.state_dict()
+    assert [*state] == ["model", "q1_model", "q2_model", "target_q1_model", "target_q2_model"]
+    for i in (1, 2):
+        ends = state[f"q{i}_model"].values(), state[f"target_q{i}_model"].values()
+        assert all(map(torch.equal, *ends))
+    raised = {k: {n: x + 1 for n, x in v.items()} for k, v in state.items()}
+    agent.load_state_dict(raised)
+    assert all(map(torch.equal, agent.q2_model.state_dict().values(), raised["q2_model"].values()))
+    # So are the states of optimizers that the project has built.
+    algos = []
+    for n_steps in (10, 4):
+        algos.append(FourOptimizers(min_steps_learn=0, replay_size=100))
+        sampler = SerialSampler(bounded, {}, batch_T=2, batch_B=1)
+        agent = SacAgent(model_kwargs=dict(hidden_sizes=[8]))
+        MinibatchRl(algo=algos[-1], agent=agent, sampler=sampler, n_steps=n_steps).train()
+    one, other = algos
+    state = one.optim_state_dict()
+    names = [f"{name}_optimizer" for name in ("pi", "q1", "q2", "alpha")]
+    assert [*state] == [*names, "log_alpha"] and state["q2_optimizer"]["state"][0]["step"] == 5
+    other.load_optim_state_dict(state)
+    assert other.q2_optimizer.state_dict()["state"][0]["step"] == 5
+    assert torch.equal(other._log_alpha, one._log_alpha) and one._log_alpha != 0

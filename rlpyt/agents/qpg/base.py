@@ -391,12 +391,22 @@ class QpgAgent(BaseAgent):
     # Networks by name.
 
     def _trained_networks(self) -> tuple[Any, ...]:
+        if self.q_model is None:
+            own = self._networks().items()
+            return self.model, *(x for name, x in own if not name.startswith("target"))
         return self.model, self.q_model
 
     def _networks(self) -> dict[str, Any]:
-        """Return all networks built so far except the policy, by their names in the state."""
+        """Return all networks built so far except the policy, by their names in the state.
+
+        They are those of a subclass's ``initialize`` if it has built its own, as in rlpyt (2019).
+        """
         named = {name: getattr(self, name) for name in self.network_names}
-        return {name: network for name, network in named.items() if network is not None}
+        found = {name: network for name, network in named.items() if network is not None}
+        if self.q_model is None:
+            own = {k: x for k, x in vars(self).items() if isinstance(x, torch.nn.Module)}
+            found |= {k: x for k, x in own.items() if k not in ("model", "shared_model")}
+        return found
 
     def q_parameters(self) -> Any:
         """Return the parameters of the critics, with first dimension E if they are one model."""
@@ -513,7 +523,10 @@ class QpgAgent(BaseAgent):
     def targets(self) -> list[tuple[torch.nn.Module, torch.nn.Module]]:
         """Return the target networks, each with the network that it follows."""
         pairs = [(self.target_q_model, self.q_model), (self.target_model, self.model)]
-        return [(target, model) for target, model in pairs if target is not None]
+        if self.q_model is None:
+            own = {"model": self.model, **self._networks()}
+            pairs = [(x, own.get(k.removeprefix("target_"))) for k, x in own.items()]
+        return [(x, model) for x, model in pairs if not (x is None or model in (None, x))]
 
     # Acting.
 

@@ -62,6 +62,7 @@ class SacAgent(QpgAgent):
     AgentInfo, AgentInfoRnn = AgentInfo, AgentInfoRnn
     ModelCls, QModelCls = PiMlpModel, QofMuMlpModel
     has_v = False
+    _gaussians: Any = None  # distributions of the Box parts; None: of a subclass's own
     _std: Any = None  # standard deviation of the noise as it was set
     _record: Any = DistInfoStd
 
@@ -160,7 +161,7 @@ class SacAgent(QpgAgent):
         return mask_parts(outputs, mask, self.parts.sizes)
 
     def _set_std(self, std: Any) -> None:
-        for gaussian in self._gaussians:
+        for gaussian in [self.distribution] if self._gaussians is None else self._gaussians:
             gaussian.set_std(std)
         self._std = std
 

@@ -219,13 +219,24 @@ class QpgAlgo(ReplayAlgo):
     # State.
 
     def optim_state_dict(self) -> dict[str, Any]:
-        """Return the states of the optimizers, by name of the network."""
+        """Return the states of the optimizers, by name of the network.
+
+        Those of a subclass's own ``optim_initialize`` have the names of its attributes.
+        """
+        if not self.steps:
+            return {name: own.state_dict() for name, own in self._own_optimizers().items()}
         return {k: v for step in self.steps.values() for k, v in step.state_dicts().items()}
 
     def load_optim_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``optim_state_dict``."""
         for step in self.steps.values():
             step.load_state_dicts(state_dict)
+        if not self.steps:
+            for name, own in self._own_optimizers().items():
+                own.load_state_dict(state_dict[name])
+
+    def _own_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        return {k: x for k, x in vars(self).items() if isinstance(x, torch.optim.Optimizer)}
 
 
 def is_override(method: Any) -> bool:

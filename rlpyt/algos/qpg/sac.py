@@ -522,12 +522,15 @@ class SAC(QpgAlgo):
 
     def optim_state_dict(self) -> dict[str, Any]:
         """Return the optimizer states pi_optimizer, q1_optimizer, ..., and log_alpha."""
+        log_alpha = {"log_alpha": self.log_alpha.detach().clone()}
+        if not self.steps:
+            return {**super().optim_state_dict(), **log_alpha}
         state = {f"{name}_optimizer": s for name, s in super().optim_state_dict().items()}
         E = self.agent.n_joined
         if E is not None:
             members = split_members(state.pop("q_optimizer"), E)
             state |= {f"q{i + 1}_optimizer": member for i, member in enumerate(members)}
-        return {**state, "log_alpha": self.log_alpha.detach().clone()}
+        return {**state, **log_alpha}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state from ``state_dict``."""
@@ -542,6 +545,14 @@ class SAC(QpgAlgo):
             ValueError: the state has a different number of critics, or no optimizer state for the
                 temperature although it is learned.
         """
+        super().load_optim_state_dict(self._by_network(state_dict) if self.steps else state_dict)
+        if self.fixed_alpha is None:
+            with torch.no_grad():
+                log_alpha = torch.as_tensor(state_dict["log_alpha"])
+                self.log_alpha.copy_(log_alpha.reshape(self.log_alpha.shape))
+
+    def _by_network(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """Return the optimizer states of a state, by name of the network."""
         state = {name.removesuffix("_optimizer"): s for name, s in state_dict.items()}
         names = [f"q{i + 1}" for i in range(self.agent.n_critics)]
         networks = {network.name for step in self.steps.values() for network in step.networks}
@@ -554,11 +565,7 @@ class SAC(QpgAlgo):
             )
         if self.agent.n_joined is not None:
             state["q"] = join_members([state.pop(name) for name in names])
-        super().load_optim_state_dict(state)
-        if self.fixed_alpha is None:
-            with torch.no_grad():
-                log_alpha = torch.as_tensor(state_dict["log_alpha"])
-                self.log_alpha.copy_(log_alpha.reshape(self.log_alpha.shape))
+        return state
 
 
 def prob_of(action: Any) -> torch.Tensor | None:
