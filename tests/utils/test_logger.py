@@ -497,7 +497,7 @@ def test_the_table_on_the_terminal_is_that_of_the_current_logger(fresh_logger, c
 
 
 def test_a_function_in_the_place_of_record_tabular_gets_every_column(monkeypatch):
-    """So projects send columns to a tracker."""
+    """Projects send columns to a tracker in this way."""
     original, seen = logger.record_tabular, {}
 
     def record(key, value, *args, **kwargs):

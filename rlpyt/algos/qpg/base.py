@@ -79,9 +79,9 @@ class QpgAlgo(ReplayAlgo):
         super().optim_initialize(rank)
 
     def _forward_of_overrides(self, network: Any, *inputs: Any) -> Any:
-        """Return the outputs of a network; those of an agent's own `q` may be a tuple of critics.
+        """Return the outputs of a network, stacked if they are a tuple of critics.
 
-        So they were in rlpyt (2019).
+        Overrides of an agent's ``q`` return tuples, as rlpyt's (2019) did.
         """
         output = super().forward(network, *inputs)
         if getattr(network, "__name__", "") in VALUES and isinstance(output, tuple):

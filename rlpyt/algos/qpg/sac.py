@@ -188,14 +188,14 @@ class SAC(QpgAlgo):
 
     def _add_steps(self) -> None:
         self._evaluate = self._jointly if self.joint_critics else self._separately
-        if self.joint_critics and self.agent.has_target_critics:
-            for layer in batch_norms(self.agent.target_q_model):
-                layer.train()  # normalizes both by the statistics of their batch
         self._policy_norms = batch_norms(self.agent.model)
         self._outputs = outputs_of(self.agent, self)
         if self.normalize_reward:
             self._normalize_rewards()
-        self.add_step("all", self._networks())
+        self.add_step("all", self._networks())  # which may make new targets
+        if self.joint_critics and self.agent.has_target_critics:
+            for layer in batch_norms(self.agent.target_q_model):
+                layer.train()  # normalizes both by the statistics of their batch
         if self.fixed_alpha is None:
             self.fix("since the temperature is learned", "fixed_alpha")
         else:
@@ -270,7 +270,7 @@ class SAC(QpgAlgo):
         agent, rate = self.agent, self._rate("q_learning_rate")
         methods: list[Any] = [getattr(agent, f"q{i}_parameters", None) for i in (1, 2)]
         chosen = {i: own for i, own in enumerate(methods) if is_override(own)}
-        if chosen:
+        if chosen and agent.n_joined is not None:
             agent._separate_critics()
         critics = unwrap_ddp(agent.q_model)
         if not isinstance(critics, Ensemble):
